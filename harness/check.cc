@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <exception>
-#include <set>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/files.h"
-#include "common/json.h"
 #include "harness/records/journal.h"
 #include "harness/slurm/submission.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace harness {
 namespace {
@@ -41,20 +42,58 @@ bool IsGone(const fs::path& path) {
   return fs::symlink_status(path, none).type() == fs::file_type::not_found;
 }
 
-// False if its description is damaged, which the run itself shows.
-bool IsWholeAndFinished(const fs::path& run_folder) {
+// Nothing if its description is damaged, which the run itself shows.
+std::optional<trials::RunInfo> FinishedRun(const fs::path& run_folder) {
   try {
-    return trials::ReadRunInfo(run_folder).finished;
+    trials::RunInfo info = trials::ReadRunInfo(run_folder);
+    return info.finished ? std::optional(std::move(info)) : std::nullopt;
   } catch (const std::exception&) {
-    return false;
+    return std::nullopt;
+  }
+}
+
+// Calls it, and adds the message of an error to the damage.
+void Try(CheckSummary& summary, const auto& check) {
+  try {
+    check();
+  } catch (const std::exception& e) {
+    summary.damage.emplace_back(e.what());
+  }
+}
+
+// What is listed in the folder of an experiment is there.
+void CheckList(const fs::path& folder, CheckSummary& summary) {
+  const trials::RecordList list(folder);
+  bool has_runs = false;
+  for (const std::string& name : list.names()) {
+    const fs::path file = list.FileOf(name);
+    const bool is_run = file != folder / name;
+    has_runs = has_runs || is_run;
+    if (IsGone(file)) {
+      summary.damage.push_back(
+          is_run
+              ? fmt::format("{}: the records of this run are gone: restore "
+                            "them, or rerun the command of the experiment to "
+                            "repeat it",
+                            (folder / name).string())
+              : fmt::format("{}: missing: restore it, or rerun the command of "
+                            "the experiment; to go on without it, remove its "
+                            "lines from {}",
+                            file.string(), list.File(folder).string()));
+    }
+  }
+  if (has_runs && IsGone(folder / "experiment.json")) {
+    throw common::InputError(fmt::format(
+        "{}: missing: restore it, or rerun the command of the experiment",
+        (folder / "experiment.json").string()));
   }
 }
 
 // Notes the runs that the experiment has and that left no records.
 void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
   const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
-  const std::vector<std::string> runs = NotedRuns(folder);
-  const std::set<std::string> noted(runs.begin(), runs.end());
+  const trials::RecordList list(folder);
+  Try(summary, [&] { list.RequireFile("experiment.json"); });
   std::vector<std::string> missing;
   for (const std::string& problem : info.problems) {
     const fs::path described =
@@ -63,6 +102,9 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
       summary.damage.push_back(fmt::format(
           "{}: missing: restore it, or rerun the command of the experiment",
           described.string()));
+    } else {
+      Try(summary,
+          [&] { list.RequireFile(described.lexically_relative(folder)); });
     }
     for (const auto& method : info.methods) {
       for (int repeat = 1; repeat <= info.repeats; ++repeat) {
@@ -71,22 +113,17 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
         const std::string name = run.lexically_relative(folder);
         if (IsGone(run / "run.json")) {
           missing.push_back(name);
-        } else if (!noted.contains(name) && IsWholeAndFinished(run)) {
-          // It is written before the run finishes.
-          summary.damage.push_back(fmt::format(
-              "{}: does not list the run {}: restore the file, or rerun the "
-              "command of the experiment",
-              NotedRunsFile(folder).string(), name));
+        } else if (const auto finished = FinishedRun(run)) {
+          if (!list.names().contains(name)) {
+            // It is listed before it finishes.
+            summary.damage.push_back(fmt::format(
+                "{}: does not list the run {}: restore the file, or rerun the "
+                "command of the experiment",
+                list.File(folder).string(), name));
+          }
+          Try(summary, [&] { list.Require(*finished); });
         }
       }
-    }
-  }
-  for (const std::string& run : noted) {
-    if (IsGone(folder / run / "run.json")) {
-      summary.damage.push_back(fmt::format(
-          "{}: the records of this run are gone: restore them, or rerun the "
-          "command of the experiment to repeat it",
-          (folder / run).string()));
     }
   }
   if (!missing.empty()) {
@@ -116,16 +153,16 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
     (void)trials::ReadProblemInfo(folder);
   } else if (name == "experiment.json") {
     CheckExperiment(folder, summary);
-  } else if (path == NotedRunsFile(folder)) {
-    if (IsGone(folder / "experiment.json")) {  // it is written before a run
-      throw common::InputError(fmt::format(
-          "{}: missing: restore it, or rerun the command of the experiment",
-          (folder / "experiment.json").string()));
-    }
+  } else if (path == trials::RecordList::File(folder)) {
+    CheckList(folder, summary);
   } else if (name == "finals.json" || name == "best.json" ||
              name == "preflight.json") {
-    common::Json json = common::ReadJson(path);
-    (void)common::Unseal(json, path.string());
+    (void)trials::ReadRecord(path);
+  } else if (name == "best.sh") {
+    if (!trials::RecordList(folder).Allows(name, common::ReadFile(path))) {
+      summary.notes.push_back(
+          fmt::format("{}: edited since it was written", path.string()));
+    }
   } else if (name == "submission.json") {
     (void)ReadSubmission(folder);
   } else if (name == "tasks.jsonl") {
@@ -134,13 +171,10 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
 }
 
 void CheckBelow(const fs::path& folder, CheckSummary& summary) {
-  try {
+  Try(summary, [&] {
     for (const fs::path& path : common::ListFolder(folder)) {
-      try {
-        CheckFile(path, summary);  // a folder with the name of a file, too
-      } catch (const std::exception& e) {
-        summary.damage.emplace_back(e.what());
-      }
+      // A folder with the name of a file, too.
+      Try(summary, [&] { CheckFile(path, summary); });
       std::error_code error;
       const fs::file_status status = fs::symlink_status(path, error);
       if (error) {
@@ -150,9 +184,7 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
         CheckBelow(path, summary);
       }
     }
-  } catch (const std::exception& e) {
-    summary.damage.emplace_back(e.what());
-  }
+  });
 }
 
 }  // namespace

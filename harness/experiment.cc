@@ -19,6 +19,7 @@
 #include "harness/manifest/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/parallel_config.h"
+#include "trials/record_list.h"
 
 namespace harness {
 namespace {
@@ -270,9 +271,17 @@ void WriteExperiment(const Experiment& experiment) {
     AddPredictions(manifest, testbed, info);
     AddOptimum(testbed, info);
     const auto folder = trials::ProblemFolder(experiment.folder, problem.name);
+    trials::RecordList::Add(
+        experiment.folder,
+        trials::ContentLine(
+            (folder / "problem.json").lexically_relative(experiment.folder),
+            ToJson(info)));
     Write(folder, info);
     written.problems.push_back(problem.name);
   }
+  trials::RecordList::Add(
+      experiment.folder,
+      trials::ContentLine("experiment.json", ToJson(written)));
   Write(experiment.folder, written);
 }
 

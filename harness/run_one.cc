@@ -18,9 +18,12 @@
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/testbeds.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace harness {
 namespace {
+
+using trials::RecordList;
 
 // The trials that ran with input that was changed since.
 int AdoptedTrials(const trials::RunInfo& info) {
@@ -66,14 +69,16 @@ void Begin(const Journal& journal, const trials::RunInfo& info,
     fmt::print(stderr, "oppa: {}\n", note);
   }
   journal.lease().Publish("run.json", ToJson(info));
-  NoteRun(experiment_folder, folder);
+  RecordList::Add(experiment_folder,
+                  folder.lexically_relative(experiment_folder));
 }
 
 // Seals the records of a search that has ended. Returns false for one that was
 // stopped.
-bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
-            const Journal& journal, const Testbed& testbed,
-            trials::RunInfo& info) {
+bool Finish(const SearchSummary& summary,
+            const std::filesystem::path& experiment_folder,
+            const std::filesystem::path& folder, const Journal& journal,
+            const Testbed& testbed, trials::RunInfo& info) {
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);
@@ -88,6 +93,10 @@ bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
         ComputationFactor(trials::ReadTrials(folder), &*testbed.predicted);
   }
   info.files = trials::SealFiles(folder);
+  RecordList::Add(
+      experiment_folder,
+      trials::ContentLine(folder.lexically_relative(experiment_folder),
+                          SealText(info)));
   journal.lease().Publish("run.json", ToJson(info));
   return true;
 }
@@ -125,7 +134,9 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
   trials::RunInfo info = DescribeRun(experiment, run, conditions.command);
   PrepareRun(folder, info);
   if (IsFinished(folder)) {
-    trials::RequireWhole(folder, trials::ReadRunInfo(folder));
+    const trials::RunInfo known = trials::ReadRunInfo(folder);
+    trials::RequireWhole(folder, known);
+    RecordList(experiment.folder).Require(known);
     return true;  // its files no longer change
   }
   methods::Problem problem = ProblemOf(testbed, manifest.budget.q_max);
@@ -171,18 +182,16 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
               .on_record = conditions.on_record,
               .run_variance = conditions.run_variance});
   clock.reset();  // interrupts the trials that still run
-  return Finish(summary, folder, journal, testbed, info);
+  return Finish(summary, experiment.folder, folder, journal, testbed, info);
 }
 
 void NoteFinishedRuns(const Experiment& experiment) {
-  const std::vector<std::string> runs = NotedRuns(experiment.folder);
-  const std::set<std::string> noted(runs.begin(), runs.end());
+  const RecordList list(experiment.folder);
   for (const RunSpec& run : experiment.runs) {
     const std::filesystem::path folder = run.Folder(experiment.folder);
-    if (!noted.contains(
-            folder.lexically_relative(experiment.folder).string()) &&
-        IsFinished(folder)) {
-      NoteRun(experiment.folder, folder);
+    const std::string name = folder.lexically_relative(experiment.folder);
+    if (!list.names().contains(name) && IsFinished(folder)) {
+      RecordList::Add(experiment.folder, name);
     }
   }
 }

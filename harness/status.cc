@@ -46,9 +46,10 @@ void ToValues(const std::filesystem::path& problem_folder,
 
 void ReadRecords(const std::filesystem::path& folder,
                  const std::filesystem::path& problem_folder,
-                 RunStatus& status) {
+                 const trials::RecordList& list, RunStatus& status) {
   const trials::RunInfo info = trials::ReadRunInfo(folder);
   trials::RequireWhole(folder, info);
+  list.Require(info);
   std::vector<trials::Trial> trials = trials::ReadTrials(folder);
   if (!trials.empty()) {
     status.trials = trials.back().number;
@@ -163,7 +164,8 @@ std::string_view ToString(RunState state) {
   return kNames.at(static_cast<std::size_t>(state));
 }
 
-RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run) {
+RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run,
+                        const trials::RecordList& list) {
   RunStatus status;
   status.run = run;
   const std::filesystem::path folder = run.Folder(experiment.folder);
@@ -173,7 +175,7 @@ RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run) {
   try {
     ReadRecords(folder,
                 trials::ProblemFolder(experiment.folder, run.problem->name),
-                status);
+                list, status);
   } catch (const common::InputError& e) {
     status.state = RunState::kDamaged;
     status.message = e.what();
@@ -183,8 +185,9 @@ RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run) {
 }
 
 std::vector<RunStatus> ReadStatus(const Experiment& experiment) {
+  const trials::RecordList list(experiment.folder);
   return common::Map(experiment.runs, [&](const RunSpec& run) {
-    return ReadRunStatus(experiment, run);
+    return ReadRunStatus(experiment, run, list);
   });
 }
 

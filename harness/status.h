@@ -13,6 +13,7 @@
 
 #include "harness/experiment.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace harness {
 
@@ -49,9 +50,10 @@ struct RunStatus {
   std::string log;
 };
 
-// Reads the records of one run.
-[[nodiscard]] RunStatus ReadRunStatus(const Experiment& experiment,
-                                      const RunSpec& run);
+// Reads the records of one run. `list`: that of the experiment.
+[[nodiscard]] RunStatus ReadRunStatus(
+    const Experiment& experiment, const RunSpec& run,
+    const trials::RecordList& list = trials::RecordList());
 
 // All runs of an experiment, in the order of RunMatrix.
 [[nodiscard]] std::vector<RunStatus> ReadStatus(const Experiment& experiment);

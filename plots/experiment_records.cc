@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
+#include "trials/record_list.h"
 
 namespace plots {
 namespace {
@@ -21,7 +22,8 @@ struct Loaded {
   std::string error;
 };
 
-Loaded Load(const std::filesystem::path& folder, int repeat) {
+Loaded Load(const std::filesystem::path& folder, int repeat,
+            const trials::RecordList& list) {
   Loaded loaded{.run = {.repeat = repeat}};
   Run& run = loaded.run;
   try {
@@ -35,6 +37,7 @@ Loaded Load(const std::filesystem::path& folder, int repeat) {
     if (common::EntryExists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
       trials::RequireWhole(folder, info);
+      list.Require(info);
       run.finished = info.finished;
       run.finish_reason = info.finish_reason;
       if (info.remaining) {
@@ -186,6 +189,8 @@ ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder) {
   ExperimentRecords records;
   records.info = trials::ReadExperimentInfo(experiment_folder);
+  const trials::RecordList list(experiment_folder);
+  list.RequireFile("experiment.json");
   const std::vector<trials::ExperimentInfo::Method>& methods =
       records.info.methods;
   const int repeats = records.info.repeats;
@@ -197,6 +202,8 @@ ExperimentRecords LoadExperiment(
           fmt::format("{}: not begun", name.empty() ? "problem" : name));
       continue;
     }
+    list.RequireFile(
+        (folder / "problem.json").lexically_relative(experiment_folder));
     ProblemRecords& problem = records.problems.emplace_back();
     problem.info = ReadProblem(folder, name);
     std::vector<Loaded> loaded(methods.size() * repeats);
@@ -205,7 +212,7 @@ ExperimentRecords LoadExperiment(
           const int repeat = i % repeats + 1;
           loaded[i] = Load(trials::RunFolder(experiment_folder, name,
                                              methods[i / repeats].name, repeat),
-                           repeat);
+                           repeat, list);
         });
     AddNotes(name, loaded, methods, records.notes);
     const std::string prefix = name.empty() ? "" : name + ": ";

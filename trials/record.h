@@ -307,8 +307,10 @@ struct ExperimentInfo {
               held_out);
 };
 
-// The content of run.json.
+// The content of run.json, problem.json and experiment.json.
 [[nodiscard]] std::string ToJson(const RunInfo& info);
+[[nodiscard]] std::string ToJson(const ProblemInfo& info);
+[[nodiscard]] std::string ToJson(const ExperimentInfo& info);
 
 // Written through a temporary file and a rename, so a reader never sees a
 // partial file.

@@ -40,6 +40,8 @@ std::string FileText(const Info& info) {
 }  // namespace
 
 std::string ToJson(const RunInfo& info) { return FileText(info); }
+std::string ToJson(const ProblemInfo& info) { return FileText(info); }
+std::string ToJson(const ExperimentInfo& info) { return FileText(info); }
 
 void Write(const std::filesystem::path& folder, const RunInfo& info) {
   common::StoreFile(folder / "run.json", ToJson(info));
@@ -50,7 +52,7 @@ RunInfo ReadRunInfo(const std::filesystem::path& run_folder) {
 }
 
 void Write(const std::filesystem::path& folder, const ProblemInfo& info) {
-  common::StoreFile(folder / "problem.json", FileText(info));
+  common::StoreFile(folder / "problem.json", ToJson(info));
 }
 
 ProblemInfo ReadProblemInfo(const std::filesystem::path& problem_folder) {
@@ -58,7 +60,7 @@ ProblemInfo ReadProblemInfo(const std::filesystem::path& problem_folder) {
 }
 
 void Write(const std::filesystem::path& folder, const ExperimentInfo& info) {
-  common::StoreFile(folder / "experiment.json", FileText(info));
+  common::StoreFile(folder / "experiment.json", ToJson(info));
 }
 
 ExperimentInfo ReadExperimentInfo(

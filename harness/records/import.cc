@@ -18,6 +18,7 @@
 #include "harness/records/journal.h"
 #include "harness/testbeds/testbeds.h"
 #include "trials/knobs.h"
+#include "trials/record_list.h"
 #include "trials/tables/history.h"
 #include "trials/tables/measured_rows.h"
 
@@ -106,7 +107,8 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
     journal.lease().Publish("run.json",
                             ToJson(DescribeRun(experiment, run, "import")));
   }
-  NoteRun(experiment.folder, folder);
+  trials::RecordList::Add(experiment.folder,
+                          folder.lexically_relative(experiment.folder));
   std::set<int> tried;
   double elapsed_s = 0.0;
   Incumbent incumbent(testbed.weight());

@@ -6,10 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -337,48 +335,6 @@ void Journal::SkipFits(int trial) {
          known_fits_[checked_fits_].starts_with(prefix)) {
     ++checked_fits_;
   }
-}
-
-void NoteRun(const std::filesystem::path& experiment_folder,
-             const std::filesystem::path& run_folder) {
-  const std::string name =
-      run_folder.lexically_relative(experiment_folder).string();
-  const std::filesystem::path path = NotedRunsFile(experiment_folder);
-  const common::Descriptor file =
-      common::OpenFile(path, O_WRONLY | O_APPEND | O_CREAT);
-  if (!file.ok()) {
-    common::ThrowErrno(path, "open");
-  }
-  (void)::flock(file.get(), LOCK_EX);  // until it is closed
-  if (common::Contains(NotedRuns(experiment_folder), name)) {
-    return;
-  }
-  const std::string text = common::ReadFile(path);
-  if (!text.empty() && text.back() != '\n') {
-    // What a full disk cut would become part of this line.
-    const auto whole = static_cast<off_t>(text.rfind('\n') + 1);
-    if (::ftruncate(file.get(), whole) != 0) {
-      common::ThrowErrno(path, "write");
-    }
-  }
-  common::WriteAll(file.get(), path, name + "\n");
-}
-
-std::filesystem::path NotedRunsFile(
-    const std::filesystem::path& experiment_folder) {
-  return experiment_folder / ".runs";
-}
-
-std::vector<std::string> NotedRuns(
-    const std::filesystem::path& experiment_folder) {
-  const std::string text =
-      common::ReadFileIfExists(NotedRunsFile(experiment_folder)).value_or("");
-  std::vector<std::string> runs;
-  for (const std::string_view line : common::Split(text, '\n')) {
-    runs.emplace_back(line);
-  }
-  runs.pop_back();  // what a kill cut, or nothing
-  return runs;
 }
 
 std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {

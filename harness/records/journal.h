@@ -98,15 +98,6 @@ class Journal {
   std::size_t checked_fits_ = 0;
 };
 
-// Keeps the name of a run in a file of the experiment, which shows later if the
-// records of a run are gone; NotedRuns reads it.
-void NoteRun(const std::filesystem::path& experiment_folder,
-             const std::filesystem::path& run_folder);
-[[nodiscard]] std::filesystem::path NotedRunsFile(
-    const std::filesystem::path& experiment_folder);
-[[nodiscard]] std::vector<std::string> NotedRuns(
-    const std::filesystem::path& experiment_folder);
-
 // Checks the files of an unfinished run as opening its journal does, and
 // changes nothing. Returns what opening would note.
 // Errors: as Journal, except for the lease.

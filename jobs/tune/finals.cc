@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "harness/testbeds/program.h"
 #include "trials/programs/trial_rendering.h"
+#include "trials/record_list.h"
 #include "trials/trial.h"
 
 namespace jobs {
@@ -79,10 +80,8 @@ std::string ToString(const SpeedUp& speed_up) {
 }
 
 Finals ReadFinals(const fs::path& file) {
-  const std::optional<std::string> text = common::ReadFileIfExists(file);
-  common::Json json =
-      text ? common::ParseJson(*text, file.string()) : common::Json();
-  if (!common::Unseal(json, file.string())) {
+  const common::Json json = trials::ReadRecord(file);
+  if (json.is_null()) {
     return {};
   }
   auto finals = common::JsonAs<Finals>(json, file.string());
@@ -347,7 +346,7 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
       if (!MeasureOnce(job, *finalist, what, limit_s)) {
         return finalists;  // interrupted
       }
-      common::ReplaceFile(file, common::SealedText(common::ToJson(finals)));
+      trials::WriteRecord(file, common::ToJson(finals));
     }
   }
   return finalists;
@@ -478,14 +477,13 @@ void WriteBest(const Verdict& verdict, const BestJob& best,
   for (const trials::RenderedFile& file : best.rendered.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  common::ReplaceFile(
+  trials::WriteListed(
       job.folder() / "best.sh",
       fmt::format("#!/bin/sh\n# {}\n{}{} \"$@\"\n", verdict.config(),
                   best.note.empty() ? "" : "# " + best.note,
                   trials::CommandLine(best.rendered, kColumns)),
       0700);
-  common::ReplaceFile(job.folder() / "best.json",
-                      common::SealedText(ToJson(verdict, best, job)));
+  trials::WriteRecord(job.folder() / "best.json", ToJson(verdict, best, job));
 }
 
 }  // namespace jobs

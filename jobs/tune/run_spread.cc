@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "common/files.h"
 #include "common/json.h"
 #include "common/statistics.h"
 #include "harness/testbeds/program.h"
 #include "jobs/tune/finals.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace jobs {
 namespace {
@@ -106,9 +106,7 @@ void KeepPreflight(const TuneJob& job, const trials::Measurement& measured) {
   Finals preflight;
   preflight.finalists.push_back(
       {kPresent, {AfterFirst(measured.step_times_s)}, std::nullopt});
-  common::CreateFolders(job.folder());
-  common::ReplaceFile(job.folder() / kPreflight,
-                      common::SealedText(common::ToJson(preflight)));
+  trials::WriteRecord(job.folder() / kPreflight, common::ToJson(preflight));
 }
 
 }  // namespace jobs

@@ -20,6 +20,7 @@
 #include "plots/figures/panels.h"
 #include "plots/page/assets.h"
 #include "plots/pareto.h"
+#include "trials/record_list.h"
 
 namespace plots {
 namespace {
@@ -562,8 +563,12 @@ fs::path WritePage(const fs::path& experiment_folder,
   common::RemoveAbandoned(experiment_folder);
   PageOptions complete = options;
   if (complete.command.empty()) {
-    complete.command = common::WithoutSecrets(
-        (common::ReadFileIfExists(experiment_folder / "best.sh").value_or("")));
+    const auto script = common::ReadFileIfExists(experiment_folder / "best.sh");
+    // One that was edited is not what was measured.
+    if (script &&
+        trials::RecordList(experiment_folder).Allows("best.sh", *script)) {
+      complete.command = common::WithoutSecrets(*script);
+    }
   }
   fs::path path = experiment_folder / "page.html";
   const PageRun run = LoadPageRun(experiment_folder, complete);

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "plots/page.h"
+#include "trials/record_list.h"
 
 namespace plots {
 namespace {
@@ -76,14 +77,6 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
   return first;
 }
 
-// Null if there is no file.
-common::Json ReadSealed(const fs::path& file) {
-  common::Json json =
-      common::IsFile(file) ? common::ReadJson(file) : common::Json();
-  (void)common::Unseal(json, file.string());
-  return json;
-}
-
 std::vector<MeasuredAgain> ReadRounds(const common::Json& finalists) {
   std::vector<MeasuredAgain> again;
   double yours_s = trials::kUnknown;
@@ -109,11 +102,11 @@ void ReadFinals(const fs::path& experiment_folder, PageRun& run) {
   if (!run.info.finished || run.best < 0) {
     return;
   }
-  common::Json rounds = ReadSealed(experiment_folder / "finals.json");
+  common::Json rounds = trials::ReadRecord(experiment_folder / "finals.json");
   if (rounds.is_object() && rounds["trials"] != run.trials.size()) {
     return;  // of an earlier end of the search
   }
-  run.finals = ReadSealed(experiment_folder / "best.json");
+  run.finals = trials::ReadRecord(experiment_folder / "best.json");
   if (run.finals.is_null()) {
     return;
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "harness/records/journal.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace harness::check_test {
 
@@ -58,7 +60,8 @@ class CheckTest : public testing::Test {
   // As their runs did.
   void NoteFinished() const {
     for (const int repeat : {1, 2, 2}) {
-      NoteRun(results_.path() / "m", Folder(repeat));
+      trials::RecordList::Add(results_.path() / "m",
+                              fmt::format("oppa/{}", repeat));
     }
   }
   void Cut(const fs::path& file) {
@@ -120,12 +123,67 @@ TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
   Write(experiment, trials::ProblemInfo{});
   Write(experiment, info);
   NoteFinished();
-  EXPECT_EQ(NotedRuns(experiment).size(), 2U);
+  EXPECT_THAT(trials::RecordList(experiment).names(),
+              ElementsAre("oppa/1", "oppa/2"));
   EXPECT_THAT(Check().damage, IsEmpty());
   fs::remove_all(Folder(2));
   EXPECT_THAT(
       Check().damage,
       ElementsAre(HasSubstr("oppa/2: the records of this run are gone")));
+}
+
+TEST_F(CheckTest, ARunOfAnotherExperimentIsDamage) {
+  const fs::path experiment = results_.path() / "m";
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
+  info.problems = {""};
+  Write(experiment, trials::ProblemInfo{});
+  Write(experiment, info);
+  NoteFinished();
+  trials::RunInfo run = trials::ReadRunInfo(Folder(2));
+  trials::RecordList::Add(experiment,
+                          trials::ContentLine("oppa/2", trials::SealText(run)));
+  EXPECT_THAT(Check().damage, IsEmpty());
+  Cut(Folder(2) / "steps.csv");
+  run.files = trials::SealFiles(Folder(2));
+  Write(Folder(2), run);
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("2/run.json: " + experiment.string() +
+                                    "/.runs does not list this content")));
+}
+
+TEST_F(CheckTest, RecordsOfASearchThatAreGoneOrExchangedAreDamage) {
+  const fs::path folder = results_.path() / "m";
+  const auto write = [](const fs::path& file, int trials) {
+    trials::WriteRecord(file, {{"trials", trials}});
+  };
+  for (const std::string name :
+       {"preflight.json", "finals.json", "best.json"}) {
+    write(folder / name, 3);
+    write(folder / name, 4);
+    EXPECT_THAT(Check().damage, IsEmpty()) << "no experiment.json yet";
+    const std::string text = ReadFile(folder / name);
+    write(results_.path() / "other" / name, 5);
+    WriteFile(folder / name, ReadFile(results_.path() / "other" / name));
+    EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("m/" + name)));
+    fs::remove(folder / name);
+    EXPECT_THAT(Check().damage,
+                ElementsAre(HasSubstr("m/" + name + ": missing")));
+    WriteFile(folder / name, text);
+  }
+  fs::copy_file(folder / "finals.json", folder / "preflight.json",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("m/preflight.json")));
+  fs::remove(folder / ".runs");
+  EXPECT_EQ(Check().damage.size(), 3U) << "these records are always listed";
+}
+
+TEST_F(CheckTest, ACommandLineThatWasEditedIsNoted) {
+  const fs::path file = results_.path() / "m/best.sh";
+  trials::WriteListed(file, "#!/bin/sh\n");
+  EXPECT_THAT(Check().notes, IsEmpty());
+  WriteFile(file, "#!/bin/sh\ntrue\n");
+  EXPECT_THAT(Check().notes, ElementsAre(HasSubstr("best.sh: edited")));
+  EXPECT_THAT(Check().damage, IsEmpty());
 }
 
 TEST_F(CheckTest, WhatListsTheRunsCannotBeLostUnnoticed) {

@@ -12,6 +12,7 @@
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
+#include "trials/record_list.h"
 
 namespace plots::page_test {
 
@@ -32,6 +33,9 @@ int Count(const std::string& text, std::string_view part) {
 
 class PageTest : public testing::Test {
  protected:
+  void WriteRecord(const std::string& name, const std::string& json) const {
+    trials::WriteRecord(folder_.path() / name, common::Json::parse(json));
+  }
   PageTest() {
     info_.methods = {{"oppa", "OPPA"}};
     info_.name = info_.title = "job <b>";
@@ -120,8 +124,8 @@ TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
 TEST_F(PageTest, HasTheResultOfTheFinals) {
   Add(Outcome::kCompleted, 1.0);
   Add(Outcome::kCompleted, 1.5);
-  fakes::WriteFile(folder_.path() / "best.json",
-                   R"({"config": "yours", "step_time_s": 0.9, "steps": 57,
+  WriteRecord("best.json",
+              R"({"config": "yours", "step_time_s": 0.9, "steps": 57,
                        "tokens_per_s": 12380.4, "speed_up": {"value": 0.95,
                        "low": 0.74, "high": 1.21, "p": 0.66}})");
   EXPECT_THAT(Html(), AllOf(HasSubstr("Keep your configuration"),
@@ -137,19 +141,17 @@ TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
   Add(Outcome::kCompleted, 1.5);
   Add(Outcome::kCompleted, 1.4);
   const auto label = [this](int i) { return CandidateLabel(trials_[i]); };
-  fakes::WriteFile(folder_.path() / "finals.json",
-                   fmt::format(
-                       R"({{"trials": 3, "finalists": [
+  WriteRecord("finals.json", fmt::format(
+                                 R"({{"trials": 3, "finalists": [
           {{"config": "{}", "rounds": [[1.25, 1.25], []]}},
           {{"config": "{}", "rounds": [[0.75, 0.75], [0.85, 0.85]]}},
           {{"config": "yours", "rounds": [[1.0, 1.0], [1.0, 1.0]]}}]}})",
-                       label(1), label(2)));
-  fakes::WriteFile(
-      folder_.path() / "best.json",
-      fmt::format(R"({{"config": "{}", "step_time_s": 0.8, "steps": 4,
+                                 label(1), label(2)));
+  WriteRecord("best.json",
+              fmt::format(R"({{"config": "{}", "step_time_s": 0.8, "steps": 4,
                       "tokens_per_s": 10, "speed_up": {{"value": 1.25,
                       "low": 1.2, "high": 1.3, "p": 0.01}}}})",
-                  label(2)));
+                          label(2)));
   const std::string html = Html();
   EXPECT_THAT(html, AllOf(HasSubstr("Round 2 (s)"), HasSubstr(">0.7500<"),
                           HasSubstr(">0.8500<"), HasSubstr("1.25×"),
@@ -164,9 +166,8 @@ TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
 TEST_F(PageTest, LeavesOutFinalsOfFewerTrials) {
   Add(Outcome::kCompleted, 1.0);
   Add(Outcome::kCompleted, 1.5);
-  fakes::WriteFile(folder_.path() / "finals.json",
-                   R"({"trials": 1, "finalists": []})");
-  fakes::WriteFile(folder_.path() / "best.json", R"({"config": "yours"})");
+  WriteRecord("finals.json", R"({"trials": 1, "finalists": []})");
+  WriteRecord("best.json", R"({"config": "yours"})");
   EXPECT_THAT(Html(), AllOf(HasSubstr("1.50×"), Not(HasSubstr("Measured"))));
 }
 

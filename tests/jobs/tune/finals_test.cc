@@ -15,6 +15,7 @@
 #include "jobs/tune/tune.h"
 #include "tests/fakes/error_of.h"
 #include "tests/jobs/tune/tune_job_fixture.h"
+#include "trials/record_list.h"
 
 namespace jobs::finals_test {
 
@@ -107,7 +108,7 @@ class MeasureTest : public TuneJobTest {
   }
   [[nodiscard]] Finals Known() const { return ReadFinals(File()); }
   void Replace(const Finals& finals) const {
-    common::ReplaceFile(File(), common::SealedText(common::ToJson(finals)));
+    trials::WriteRecord(File(), common::ToJson(finals));
   }
 };
 
@@ -147,6 +148,24 @@ TEST_F(MeasureTest, ResumesInTheRoundThatWasInterrupted) {
                             "^measuring the best again, round 2 of "
                             "3, 1 run\nround 2 +0\\.08[^\n]+ yours\n"));
   EXPECT_EQ(Known().finalists[1].rounds.size(), 3U);
+}
+
+TEST_F(MeasureTest, RefusesTheMeasurementsOfAnotherSearch) {
+  TuneJob& job = Searched();
+  common::Json other = common::ToJson(Known());
+  other["record"] = "finals.json";
+  other["finalists"][0]["rounds"] = {{0.001}, {0.001}, {0.001}};
+  common::ReplaceFile(File(), common::SealedText(other));
+  const std::string refusal = "finals.json: .*\\.runs does not list this";
+  EXPECT_THAT(fakes::ErrorOf([&] { return MeasureFinalists(job, 2); }),
+              testing::ContainsRegex(refusal));
+  fs::remove(Path("oppa-results/tune/.runs"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return MeasureFinalists(job, 2); }),
+              testing::ContainsRegex(refusal));
+  fs::remove(File());
+  for (const Finalist& each : MeasureFinalists(job, 2)) {
+    EXPECT_GT(MeanStepTime(each)->mean_s, 0.001) << each.config;
+  }
 }
 
 TEST_F(MeasureTest, MeasuresAllAgainAfterAnotherNumberOfTrials) {
@@ -384,8 +403,9 @@ TEST_F(VerdictTest, TheScriptRunsAndTheJsonIsSealed) {
   EXPECT_EQ(Call({script.string()}), 0) << errors_;
   EXPECT_THAT(output_, testing::HasSubstr(" took 0.012\n"));
   const fs::path file = Path("oppa-results/tune/best.json");
-  common::Json json = common::ReadJson(file);
-  EXPECT_TRUE(common::Unseal(json, file.string()));
+  common::Json json = trials::ReadRecord(file);
+  EXPECT_EQ(json["record"], "best.json");
+  json.erase("record");
   EXPECT_EQ(json, JsonOf(verdict));
 }
 
