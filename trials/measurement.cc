@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -94,11 +95,17 @@ std::string WhyNoSteps(const std::vector<double>& step_times_s) {
     of_means.push_back(step_times_s[i] + static_cast<double>(i) * change);
   }
   constexpr double kGrowth = 1.5;
-  if (last > kGrowth * first && AreAlike(of_sums, 3.0)) {
+  const bool falls = last < first;
+  if (falls) {
+    std::ranges::transform(of_sums, of_sums.begin(), std::negate());
+  }
+  if (std::max(first, last) > kGrowth * std::min(first, last) &&
+      AreAlike(of_sums, 3.0)) {
     return fmt::format(
-        "the time of a step grows evenly, from {:.4g} to {:.4g} s: it is that "
-        "since the beginning; name the time of one step",
-        first, last);
+        "the time of a step {} evenly, from {:.4g} to {:.4g} s: it is that {}; "
+        "name the time of one step",
+        falls ? "falls" : "grows", first, last,
+        falls ? "until the end, or smoothed" : "since the beginning");
   }
   constexpr double kFar = 0.05;
   if (std::abs(last / of_means.back() - 1.0) > kFar &&

@@ -60,8 +60,8 @@ inline constexpr double kLeastStepSeconds = 1e-6;
 inline constexpr double kMostStepSeconds = 1e6;
 inline constexpr double kMostMemoryBytes = 1e18;
 
-// Why times of steps, in their order, are none: times since the beginning, or
-// means since then; "" for others.
+// Why times of steps, in their order, are none: times since the beginning or
+// until the end, or means since then; "" for others.
 [[nodiscard]] std::string WhyNoSteps(const std::vector<double>& step_times_s);
 
 // What a measurement is never outside of; LimitsOf (flop.h) has those of a job.

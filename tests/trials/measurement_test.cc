@@ -142,6 +142,9 @@ TEST(Measurement, TimesSinceTheBeginningAreNoSteps) {
               testing::HasSubstr("grows evenly, from 13 to 37.2 s"));
   EXPECT_THAT(WhyNoSteps({13.0, 9.5, 8.33, 7.75, 7.4}),
               testing::HasSubstr("of steps of 6"));
+  EXPECT_THAT(WhyNoSteps({75.5, 60.4, 45.3, 30.2, 15.1}),
+              testing::HasSubstr("falls evenly, from 75.5 to 15.1 s: it is "
+                                 "that until the end"));
   EXPECT_EQ(WhyNoSteps({13.0, 6.0, 6.1, 6.05, 6.02}), "");
   EXPECT_EQ(WhyNoSteps({6.0, 6.1, 6.2, 6.3, 6.4}), "") << "a slow drift";
   EXPECT_EQ(WhyNoSteps({13.0, 9.0, 7.5, 6.5, 6.1}), "") << "a warm-up";
