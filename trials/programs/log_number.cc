@@ -51,20 +51,24 @@ Form FormOf(std::string_view digits) {
 // "ms", "s/it", "steps/s". Errors: throws for a rate of something else.
 std::optional<StepUnit> UnitCalled(std::string_view word) {
   static const common::Pattern unit(
-      "^(?:((?:it|iter|iteration|step)s?)/)?(?:(us|\xC2\xB5s|usecs?|"
-      "microseconds?)|(ms|msecs?|milliseconds?)|(s|secs?|seconds?)|"
-      "(m|mins?|minutes?)|(h|hours?))(?:/(?:it|iter|iteration|step))?$");
-  constexpr std::array kSeconds = {1e-6, 1e-3, 1.0, 60.0, 3600.0};
+      "^(?:((?:it|iter|iteration|step)s?)/)?(?:(ns|nsecs?|nanoseconds?)|"
+      "(us|\xC2\xB5s|\xCE\xBCs|usecs?|microseconds?)|"
+      "(ms|msecs?|millis(?:econds?)?)|(s|secs?|seconds?)|(m|mins?|minutes?)|"
+      "(h|hrs?|hours?))(?:/(?:it|iter|iteration|step))?$");
+  static const common::Pattern other(
+      "^(?:[cdfkp]s|(?:centi|deci|kilo|pico)seconds?|days?|weeks?|ticks?|"
+      "cycles?|jiffies)$");
+  constexpr std::array kSeconds = {1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0};
   const auto match = unit.Find(word);
   for (std::size_t i = 0; !match.empty() && i < kSeconds.size(); ++i) {
     if (!match[i + 2].empty()) {
       return StepUnit{kSeconds[i], !match[1].empty()};
     }
   }
-  if (word.find('/') != std::string_view::npos) {
+  if (word.find('/') != std::string_view::npos || other.IsIn(word)) {
     throw std::invalid_argument(fmt::format(
         "the log has '{}' next to what the pattern takes for the time of a "
-        "step",
+        "step: name a time in h, min, s, ms, us or ns",
         word));
   }
   return std::nullopt;
@@ -73,7 +77,8 @@ std::optional<StepUnit> UnitCalled(std::string_view word) {
 }  // namespace
 
 std::string PlainText(std::string_view line) {
-  static const common::Pattern code("\x1b\\[[0-9;]*[A-Za-z]");
+  static const common::Pattern code(
+      R"(\x1b\[[0-9;]*[A-Za-z]|(\xC2\xA0|\xE2\x80[\x89\xAF]))");
   line = line.substr(0, kLongestLine);
   std::string text;
   while (!line.empty()) {
@@ -81,6 +86,7 @@ std::string PlainText(std::string_view line) {
     const std::size_t length =
         found.empty() ? line.size() : found[0].data() - line.data();
     text += line.substr(0, length);
+    text += found.empty() || found[1].empty() ? "" : " ";
     line.remove_prefix(found.empty() ? length : length + found[0].size());
   }
   return text;
@@ -120,20 +126,59 @@ std::optional<StepUnit> UnitNextTo(std::string_view line,
   static const common::Pattern before(
       R"([ _(\['"]([a-z]+)[)\]]?['"]?[:=] *['"]?$)");
   static const common::Pattern after(
-      R"(^['"]? ?\(?([a-zA-Z\x80-\xff]+(?:/[a-zA-Z]+)?)(?:[^a-zA-Z/:=]|$))");
+      R"(^(?:['"]? ?\(?([a-zA-Z\x80-\xff]+(?:/[a-zA-Z]+)?)(?:[^a-zA-Z/:=]|$)|)"
+      R"(([a-zA-Z\x80-\xff]+(?:/[a-zA-Z]+)?)[:=]))");
   const std::size_t begin = number.data() - line.data();
   const auto ahead = before.Find(line.substr(0, begin));
   const auto behind = after.Find(line.substr(begin + number.size()));
-  const auto unit = behind.empty() ? std::nullopt : UnitCalled(behind[1]);
+  const std::string_view word =
+      behind.empty() ? "" : behind[behind[1].empty() ? 2 : 1];
+  const auto unit = UnitCalled(word);
   const auto label = ahead.empty() || ahead[1] == "m" || ahead[1] == "h"
                          ? std::nullopt
                          : UnitCalled(ahead[1]);
   if (unit && label && (unit->seconds != label->seconds || unit->is_rate)) {
     throw std::invalid_argument(
         fmt::format("the log has both '{}' and '{}' next to the time of a step",
-                    ahead[1], behind[1]));
+                    ahead[1], word));
   }
   return unit ? unit : label;
+}
+
+std::optional<double> TimeInParts(std::string_view line,
+                                  std::string_view number) {
+  static const common::Pattern ahead(
+      R"((?:^|[^\w.,])((?:\d+ ?(?:h|hrs?|hours?|m|mins?|minutes?|s) ?)+)$)");
+  static const common::Pattern parts(
+      R"(^(?:(\d+) ?(?:h|hrs?|hours?) ?)?(?:(\d+) ?(?:m|mins?|minutes?) ?)?)"
+      R"((?:(\d+) ?s ?(\d+) ?ms|(\d+(?:\.\d+)?) ?(?:s|secs?|seconds?))?)"
+      R"((?:[^\w/]|$))");
+  static const common::Pattern cut(
+      R"(^\d[\d.]* ?(?:h|hrs?|hours?|m|mins?|minutes?)(?:\d|,? ?(?:and )?\d)"
+      R"([\d.,]* ?(?:m|mins?|minutes?|s|secs?|seconds?)(?:[^\w/]|$)))");
+  std::size_t begin = number.data() - line.data();
+  if (const auto before = ahead.Find(line.substr(0, begin)); !before.empty()) {
+    begin -= before[1].size();
+  }
+  const auto match = parts.Find(line.substr(begin));
+  constexpr std::array kSeconds = {3600.0, 60.0, 1.0, 1e-3, 1.0};
+  int count = 0;
+  double seconds = 0.0;
+  for (std::size_t i = 0; !match.empty() && i < kSeconds.size(); ++i) {
+    count += match[i + 1].empty() ? 0 : 1;
+    seconds += match[i + 1].empty()
+                   ? 0.0
+                   : kSeconds[i] * common::NumberOrNan(match[i + 1]);
+  }
+  if (count > 1) {
+    return seconds;
+  }
+  if (cut.IsIn(line.substr(begin))) {
+    throw std::invalid_argument(fmt::format(
+        "'{}' has a time in parts: print it in seconds, or as '1h 2m 3.5s'",
+        ShownLine(line)));
+  }
+  return std::nullopt;
 }
 
 bool UnitOfLog::Agrees(std::string_view line,

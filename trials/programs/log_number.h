@@ -11,7 +11,8 @@
 
 namespace trials {
 
-// The beginning of a line, up to 4096 bytes, without the codes that color it.
+// The beginning of a line, up to 4096 bytes, without the codes that color it;
+// its spaces are those of ASCII.
 [[nodiscard]] std::string PlainText(std::string_view line);
 
 // The whole number of which a pattern found `group`, a part of `line`: a
@@ -29,10 +30,16 @@ struct StepUnit {
   double seconds = 1.0;
   bool is_rate = false;  // steps in that time
 };
-// Errors: throws std::invalid_argument for two units, and for one that is not
-// of a step ("tokens/s").
+// Errors: throws std::invalid_argument for two units, for one that is not of a
+// step ("tokens/s") and for an unknown one of time ("cs", "days").
 [[nodiscard]] std::optional<StepUnit> UnitNextTo(std::string_view line,
                                                  std::string_view number);
+
+// The seconds of a time in parts, "1h 2m 3.5s", of which `number` is one;
+// nothing for other numbers. Errors: throws std::invalid_argument for parts
+// that it does not know ("2m45").
+[[nodiscard]] std::optional<double> TimeInParts(std::string_view line,
+                                                std::string_view number);
 
 // Whether the lines of a log have units. A line without one is cut off where a
 // line before it has another one than seconds.

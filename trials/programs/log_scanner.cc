@@ -1,6 +1,7 @@
 #include "trials/programs/log_scanner.h"
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 #include <utility>
 
@@ -132,16 +133,14 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     if (const auto other =
             Find(patterns_.no_step_time, Replaced(line.text, number, "{}"));
         !other.empty()) {
-      if (others_++ == 0) {
-        first_other_ = fmt::format(
-            "'{}' has no time of a step where the pattern finds '{}'",
-            ShownLine(line.text), number);
-      }
-      RefuseOthers(1);
+      TakeOther(line.text, number);
       return;
     }
-    const auto unit = UnitNextTo(line.text, number);
-    if (unit) {
+    const auto parts_s = TimeInParts(line.text, number);
+    const auto unit = parts_s ? StepUnit() : UnitNextTo(line.text, number);
+    if (parts_s) {
+      step_s = *parts_s;
+    } else if (unit) {
       step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
     }
     if (!units_.Agrees(line.text, unit)) {
@@ -152,6 +151,12 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     TakeStep(line, number, step_s);
   }
 }
+    // The text has an end, a zero, behind the last number.
+    const char next = number.data()[number.size()];
+    if (!unit && std::isalpha(static_cast<unsigned char>(next)) != 0) {
+      TakeOther(line.text, number);  // it has an unknown unit
+      return;
+    }
 
 // A few lines may be glued to others, or sum up an epoch.
 void LogScanner::RefuseOthers(int allowed) const {
@@ -161,6 +166,15 @@ void LogScanner::RefuseOthers(int allowed) const {
         "adapter (tokens_per_s, samples_per_s, steps_per_s, ...)",
         first_other_));
   }
+void LogScanner::TakeOther(std::string_view line, std::string_view number) {
+  if (others_++ == 0) {
+    first_other_ =
+        fmt::format("'{}' has no time of a step where the pattern finds '{}'",
+                    ShownLine(line), number);
+  }
+  RefuseOthers(1);
+}
+
 }
 
 void LogScanner::RefuseMicrobatch(std::string_view line,

@@ -64,6 +64,7 @@ class LogScanner {
   void RefuseMicrobatch(std::string_view line, std::string_view text) const;
 
   const LogPatterns& patterns_;
+  void TakeOther(std::string_view line, std::string_view number);
   StepSizes sizes_;
   CommaMeaning comma_;
   std::optional<std::size_t> chosen_;  // the pattern of step times

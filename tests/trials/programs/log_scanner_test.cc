@@ -184,6 +184,11 @@ TEST(LogScanner, TheUnitOfALogCounts) {
   is("took 2.5 s/iter", 2.5);
   is("took 2.5 lr 1", 2.5);
   is("took 2.5", 2.5);
+  is("took 812ms: loss 2", 0.812);
+  is("took 950 \xCE\xBCs", 0.00095);
+  is("took 812\xC2\xA0ms", 0.812);
+  is("took 812000000 ns", 0.812);
+  is("took 0.01 hrs", 36.0);
   const auto problem = [](const std::string& line) {
     return fakes::ErrorOf(
         [&] { return TimeIn("(?:took|time)[^0-9]*([0-9.]+)", line); });
@@ -193,6 +198,56 @@ TEST(LogScanner, TheUnitOfALogCounts) {
 }
 
 // A rate or the time of something else is no step time, however long it is.
+  for (const char* line :
+       {"took 1510 cs", "took 1510cs", "time (ticks): 5", "took 2 days, 3 h"}) {
+    EXPECT_THAT(problem(line), HasSubstr("name a time in h, min, s")) << line;
+  }
+  EXPECT_THAT(problem("took 1510x"), HasSubstr("has no time of a step"));
+}
+
+TEST(LogScanner, ATimeInPartsIsReadWholeOrRefused) {
+  for (const auto& [text, step_s] : std::vector<std::pair<std::string, double>>{
+           {"2m45s", 165.0},
+           {"1m15.01s", 75.01},
+           {"1m 15s", 75.0},
+           {"2 min 45 s", 165.0},
+           {"2 minutes 45 seconds", 165.0},
+           {"1h02m", 3720.0},
+           {"0h1m15s", 75.0},
+           {"1h 2m 3.5s", 3723.5},
+           {"1s 500ms", 1.5},
+           {"15.5 s 3 ms data", 15.5},
+           {"15 s, 3 ms data", 15.0}}) {
+    const auto is = [step_s = step_s](const std::string& pattern,
+                                      const std::string& line) {
+      EXPECT_THAT(TimeIn(pattern, line),
+                  testing::Optional(testing::DoubleNear(step_s, 1e-9)))
+          << line;
+    };
+    is("took ([0-9.]+)", "took " + text);
+    is("took ([0-9.]+)", "took " + text + ", loss 2.3");
+    is("took ([0-9hms. ]+)", "took " + text);
+  }
+  EXPECT_EQ(TimeIn("([0-9.]+)s$", "took 2m45s"), 165.0);
+  EXPECT_EQ(TimeIn("([0-9.]+) s/it", "after 12 min 0.5 s/it"), 0.5);
+  for (const char* text : {"2m45", "2m45s/it", "1 min, 15 s", "2 min and 45 s",
+                           "2m45,5s", "1.5 min 15 s"}) {
+    EXPECT_THAT(fakes::ErrorOf([&] {
+                  return TimeIn("took ([0-9.]+)", std::string("took ") + text);
+                }),
+                HasSubstr("has a time in parts"))
+        << text;
+  }
+}
+
+TEST(LogScanner, TheFirstStepAloneIsRefused) {
+  const auto error = [](const std::vector<std::string>& lines) {
+    return fakes::ErrorOf([&] { return ReadLines("took ([0-9.]+)", lines); });
+  };
+  EXPECT_THAT(error({"took 155.0 s"}), HasSubstr("one step, and the first"));
+  EXPECT_THAT(error({"step 1 took 155.0 s", "step 1 took 154.0 s"}),
+              HasSubstr("one step, and the first"));
+  EXPECT_EQ(error({"step 12 took 15.0 s"}), "no error");
 TEST(LogScanner, ALineThatIsCutOffBeforeItsUnitIsLeftOut) {
   EXPECT_THAT(
       ReadLines("took ([0-9.]+)", {"took 0.5 min", "took 0.50", "took 0.6 min"})
