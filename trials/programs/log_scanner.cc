@@ -258,6 +258,10 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
     for (const TrialReport& report : reports) {
       if (report.step_time_s) {
         steps.step_times_s.push_back(*report.step_time_s);
+bool LogScanner::HasOnlyTheFirstStep() const {
+  return steps_ == 1 && lines_ > 0 && numbered_.last() <= 1.0;
+}
+
       }
       steps.peak_memory_bytes = std::max(
           steps.peak_memory_bytes, report.peak_memory_bytes.value_or(0.0));
@@ -277,3 +281,8 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
 }
 
 }  // namespace trials
+  if (scanner.HasOnlyTheFirstStep()) {
+    throw std::invalid_argument(
+        "the log has one step, and the first step of a run is slow: a log of "
+        "several steps tells");
+  }

@@ -45,6 +45,9 @@ class LogScanner {
 
   // "4 lines a step, counted once"; "" for one line a step.
   [[nodiscard]] std::string Note() const;
+  // Whether lines have one step, whose number is 1 or not known.
+  [[nodiscard]] bool HasOnlyTheFirstStep() const;
+
 
  private:
   struct Line {

@@ -262,7 +262,7 @@ TEST_F(RunComparisonTest, ARunAsFastAsItsForecastIsNeitherSlowerNorFaster) {
           .step_time_s;
   const auto says = [&](double factor) {
     const std::string line =
-        fmt::format(" iteration 1/ 9 | elapsed time per iteration (ms): {} |\n",
+        fmt::format(" iteration 2/ 9 | elapsed time per iteration (ms): {} |\n",
                     1000.0 * factor * step_s);
     return Compare("megatron-lm", line + line);
   };

@@ -40,7 +40,8 @@ LogSteps ReadLines(const std::string& pattern,
 
 std::optional<double> TimeIn(const std::string& pattern,
                              const std::string& line) {
-  const LogSteps steps = ReadLines(pattern, {line});
+  // Twice: a first step alone is refused.
+  const LogSteps steps = ReadLines(pattern, {line, line});
   return steps.step_times_s.empty() ? std::nullopt
                                     : std::optional(steps.step_times_s[0]);
 }
@@ -79,7 +80,7 @@ TEST(LogScanner, ReadsStepTimeAndMemoryOfEachFramework) {
     double step_time_s, memory_bytes;
   } cases[] = {
       {"megatron-lm",
-       {" [2026-04-27 00:00:01.123456] iteration        1/       3 | consumed "
+       {" [2026-04-27 00:00:01.123456] iteration        2/       3 | consumed "
         "samples:           64 | elapsed time per iteration (ms): 4012.5 | "
         "throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.000000E-04 "
         "| global batch size:    64 | lm loss: 3.000000E+00 | loss scale: 1.0 "
@@ -127,7 +128,8 @@ TEST(LogScanner, ACommaMeansWhatAnotherNumberOfTheLogProves) {
                        const std::string& more = "") {
     std::vector<std::string> lines;
     for (const std::string& number : numbers) {
-      lines.push_back("took " + number + " s");
+      lines.push_back(
+          fmt::format("step {} took {} s", lines.size() + 2, number));
     }
     return ReadLines("took ([0-9.,]+)", lines, more).step_times_s;
   };
@@ -556,7 +558,7 @@ TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
 // What a log of one line, "x NUMBER", says with one pattern.
 LogSteps ReadOne(const std::string& key, const std::string& number) {
   return ReadLog(Patterns(key + " = 'x ([-0-9.e+A-Z,]+)'"), kSizes,
-                 "x " + number);
+                 "x " + number + "\nx " + number);
 }
 
 // 64 sequences of 4096 tokens on 8 GPUs.

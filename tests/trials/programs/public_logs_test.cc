@@ -72,8 +72,8 @@ const Report kReports[] = {
      "megatron-lm",
      {1024, 4096, 8},
      271.607,
-     "[default0]: [2025-05-27 15:23:07] iteration        1/    24000 | "
-     "consumed samples:          1024 | elapsed time per iteration (ms): "
+     "[default0]: [2025-05-27 15:23:07] iteration        2/    24000 | "
+     "consumed samples:          2048 | elapsed time per iteration (ms): "
      "271607.0 | throughput per GPU (TFLOP/s/GPU): 40.4 |"},
     {"Primus with Megatron on MI325X, value/mean (AMD-AGI/Primus)",
      "megatron-lm",
@@ -224,7 +224,6 @@ const Report kReports[] = {
      {64, 512, 4},
      64 / 160.0,
      "{'loss': 2.31, 'grad_norm': 1.3, 'learning_rate': 5e-05, 'epoch': 0.1}\n"
-     "{'eval_loss': 2.2, 'eval_samples_per_second': 734.536, 'epoch': 0.9}\n"
      "{'train_runtime': 40.0, 'train_samples_per_second': 160.0, "
      "'train_steps_per_second': 2.5, 'train_loss': 2.1, 'epoch': 1.0}"},
 };
