@@ -19,7 +19,7 @@ from pathlib import Path
 from small_experiment import copy_experiments, manifest_text
 
 TRAIN = """#!/bin/sh
-for i in 1 2 3 4 5 6; do echo "took 1.${i}1 s"; done
+for i in 1 2 3 4 5 6; do echo "took 0.1${i}1 s"; done
 """
 ASKS = '{"op": "ask"}\n{"op": "tell", "trial": 1, "step_times_s": [1.0, 1.0, 1.0]}\n'
 TUNE = ("tune", "--model", "workloads/tiny-qwen2.json", "--gpus", "1x4", "--gpu", "a5000", "--batch", "16", "--seq", "64",

@@ -27,7 +27,7 @@ if [ "$micro" -ge 8 ]; then
   sleep 60
 fi
 [ "$node" = 0 ] || exit 0
-for i in $(seq "$steps"); do sleep 0.05; echo "step $i took 0.$((9 - micro))$((4 - zero))$i s"; done
+for i in $(seq "$steps"); do sleep 0.1; echo "step $i took 0.0$((9 - micro))$((4 - zero))$i s"; done
 SH
 chmod +x node.sh
 mkdir bin

@@ -68,6 +68,13 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line,
   const std::string text = PlainText(line);
   TakeMemory(text);
   if (!Find(patterns_.other_step, text).empty()) {
+    clock_.Restart();
+    every_clock_.Restart();
+    bar_.TakeOther();
+    has_other_steps_ = true;
+    if (now_s) {
+      ended_.TakeOther(*now_s);
+    }
     return std::exchange(new_, {});
   }
   if (now_s && !patterns_.ends_step.empty()) {
@@ -99,6 +106,7 @@ bool LogScanner::TakeNumber(const Line& line) {
     }
     if (pattern.is_mean_of_run) {
       mean_of_run_s_ = StepTime(pattern, comma_.Value(number).value_or(0.0));
+      mean_has_others_ = has_other_steps_;
       return true;
     }
     chosen_ = i;
@@ -143,6 +151,12 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     } else if (unit) {
       step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
     }
+    // The text has an end, a zero, behind the last number.
+    const char next = number.data()[number.size()];
+    if (!unit && std::isalpha(static_cast<unsigned char>(next)) != 0) {
+      TakeOther(line.text, number);  // it has an unknown unit
+      return;
+    }
     if (!units_.Agrees(line.text, unit)) {
       return;
     }
@@ -151,21 +165,7 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     TakeStep(line, number, step_s);
   }
 }
-    // The text has an end, a zero, behind the last number.
-    const char next = number.data()[number.size()];
-    if (!unit && std::isalpha(static_cast<unsigned char>(next)) != 0) {
-      TakeOther(line.text, number);  // it has an unknown unit
-      return;
-    }
 
-// A few lines may be glued to others, or sum up an epoch.
-void LogScanner::RefuseOthers(int allowed) const {
-  if (others_ > lines_ / 4 + allowed) {
-    throw std::invalid_argument(fmt::format(
-        "{}: name one that does, or the key of what it is in [log] of an "
-        "adapter (tokens_per_s, samples_per_s, steps_per_s, ...)",
-        first_other_));
-  }
 void LogScanner::TakeOther(std::string_view line, std::string_view number) {
   if (others_++ == 0) {
     first_other_ =
@@ -175,6 +175,14 @@ void LogScanner::TakeOther(std::string_view line, std::string_view number) {
   RefuseOthers(1);
 }
 
+// A few lines may be glued to others, or sum up an epoch.
+void LogScanner::RefuseOthers(int allowed) const {
+  if (others_ > lines_ / 4 + allowed) {
+    throw std::invalid_argument(fmt::format(
+        "{}: name one that does, or the key of what it is in [log] of an "
+        "adapter (tokens_per_s, samples_per_s, steps_per_s, ...)",
+        first_other_));
+  }
 }
 
 void LogScanner::RefuseMicrobatch(std::string_view line,
@@ -196,6 +204,9 @@ void LogScanner::TakeStep(const Line& line, std::string_view number,
   }
   ++lines_;
   const std::string rest = Replaced(line.text, number, "");
+  if (!*is_numbered_) {
+    every_clock_.Take(rest, line.now_s, std::nullopt, step_s);
+  }
   if (*is_numbered_ ? *by_number
                     : timed_.IsNew(rest, line.now_s, step_s).value_or(false)) {
     AddSteps({step_s});
@@ -227,7 +238,8 @@ std::vector<TrialReport> LogScanner::Finish() {
         with(LogPatterns::Comma::kDecimal)));
   }
   RefuseOthers(0);
-  if (const std::string why = clock_.WhyOther(); !why.empty()) {
+  const StepClock& clock = every_line_.lines.empty() ? clock_ : every_clock_;
+  if (const std::string why = clock.WhyOther(); !why.empty()) {
     throw std::invalid_argument(why);
   }
   AddSteps(ended_.Finish());
@@ -236,9 +248,18 @@ std::vector<TrialReport> LogScanner::Finish() {
     AddSteps({bar_.StepTime()});
   }
   if (steps_ == 0 && mean_of_run_s_) {
+    if (mean_has_others_) {
+      throw std::invalid_argument(
+          "it has only the mean of the run, with the time of evaluations in "
+          "it: keep the progress bar in the log, or run without evaluations");
+    }
     AddSteps({*mean_of_run_s_});
   }
   return std::exchange(new_, {});
+}
+
+bool LogScanner::HasOnlyTheFirstStep() const {
+  return steps_ == 1 && lines_ > 0 && numbered_.last() <= 1.0;
 }
 
 std::string LogScanner::Note() const {
@@ -258,10 +279,6 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
     for (const TrialReport& report : reports) {
       if (report.step_time_s) {
         steps.step_times_s.push_back(*report.step_time_s);
-bool LogScanner::HasOnlyTheFirstStep() const {
-  return steps_ == 1 && lines_ > 0 && numbered_.last() <= 1.0;
-}
-
       }
       steps.peak_memory_bytes = std::max(
           steps.peak_memory_bytes, report.peak_memory_bytes.value_or(0.0));
@@ -273,6 +290,11 @@ bool LogScanner::HasOnlyTheFirstStep() const {
     take(scanner.Read(line, std::nullopt));
   }
   take(scanner.Finish());
+  if (scanner.HasOnlyTheFirstStep()) {
+    throw std::invalid_argument(
+        "the log has one step, and the first step of a run is slow: a log of "
+        "several steps tells");
+  }
   if (const std::string why = WhyNoSteps(steps.step_times_s); !why.empty()) {
     throw std::invalid_argument(why);
   }
@@ -281,8 +303,3 @@ bool LogScanner::HasOnlyTheFirstStep() const {
 }
 
 }  // namespace trials
-  if (scanner.HasOnlyTheFirstStep()) {
-    throw std::invalid_argument(
-        "the log has one step, and the first step of a run is slow: a log of "
-        "several steps tells");
-  }

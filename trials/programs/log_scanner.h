@@ -32,6 +32,8 @@ class LogScanner {
       : patterns_(patterns),
         sizes_(sizes),
         comma_(patterns.comma),
+        clock_(begin_s),
+        every_clock_(begin_s),
         ended_(begin_s) {}
 
   // What is known after a line that arrived at `now_s`, or of a file. Lines
@@ -43,11 +45,11 @@ class LogScanner {
   // The rest, at the end of the log. Errors: as Read.
   [[nodiscard]] std::vector<TrialReport> Finish();
 
-  // "4 lines a step, counted once"; "" for one line a step.
-  [[nodiscard]] std::string Note() const;
   // Whether lines have one step, whose number is 1 or not known.
   [[nodiscard]] bool HasOnlyTheFirstStep() const;
 
+  // "4 lines a step, counted once"; "" for one line a step.
+  [[nodiscard]] std::string Note() const;
 
  private:
   struct Line {
@@ -62,12 +64,12 @@ class LogScanner {
   void TakeValue(const LogPatterns::Pattern& pattern, const Line& line);
   void TakeStep(const Line& line, std::string_view number, double step_s);
   void AddSteps(const std::vector<double>& steps_s);
+  void TakeOther(std::string_view line, std::string_view number);
   void RefuseOthers(int allowed) const;
   // `text`: the line, with "{}" for the number that was taken for a time.
   void RefuseMicrobatch(std::string_view line, std::string_view text) const;
 
   const LogPatterns& patterns_;
-  void TakeOther(std::string_view line, std::string_view number);
   StepSizes sizes_;
   CommaMeaning comma_;
   std::optional<std::size_t> chosen_;  // the pattern of step times
@@ -82,10 +84,13 @@ class LogScanner {
   NumberedSteps numbered_;
   TimedSteps timed_;
   StepClock clock_;
+  StepClock every_clock_;  // where every line counts
   EveryLine every_line_;
   EndedSteps ended_;
   ProgressBar bar_;
   std::optional<double> mean_of_run_s_;
+  bool has_other_steps_ = false;
+  bool mean_has_others_ = false;
 };
 
 // The steps in the text of a log file.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/quantiles.h"
 #include "common/text.h"
 #include "trials/programs/log_number.h"
 
@@ -15,6 +16,10 @@ namespace {
 
 // Lines that arrive within this part of a step are of one step.
 constexpr double kPartOfStep = 0.25;
+
+// The time of a bar has whole seconds.
+constexpr double kLeastSecondsOfBar = 4.0;
+constexpr double kEnoughSecondsOfBar = 20.0;
 
 // The time of day that a line begins with, or has somewhere, and its
 // resolution.
@@ -74,39 +79,88 @@ std::optional<bool> TimedSteps::IsNew(std::string_view line,
   return is_new;
 }
 
+void StepGaps::Take(double time_s, double number, double enough_s) {
+  const double gap_s = from_ ? time_s - from_->first : -1.0;
+  const double steps = from_ ? number - from_->second : -1.0;
+  last_ = {time_s, number};
+  if (gap_s >= 0.0 && steps >= 0.0) {
+    if (gap_s < enough_s || steps == 0.0) {
+      return;
+    }
+    Add(gap_s, steps);
+  }
+  from_ = last_;
+}
+
+void StepGaps::Restart(double least_s) {
+  if (from_ && last_.first - from_->first >= least_s) {
+    Add(last_.first - from_->first, last_.second - from_->second);
+  }
+  from_.reset();
+}
+
+void StepGaps::Add(double gap_s, double steps) {
+  each_s_.push_back(gap_s / steps);
+  counts_.push_back(steps);
+  seconds_ += gap_s;
+  steps_ += steps;
+}
+
+double StepGaps::Typical() const {
+  constexpr double kAlike = 1.75;
+  const double median_s = common::Median(each_s_);
+  double seconds = 0.0;
+  double steps = 0.0;
+  for (std::size_t i = 0; i < each_s_.size(); ++i) {
+    if (each_s_[i] <= kAlike * median_s && median_s <= kAlike * each_s_[i]) {
+      seconds += counts_[i] * each_s_[i];
+      steps += counts_[i];
+    }
+  }
+  return steps > 0.0 ? seconds / steps : median_s;
+}
+
 void StepClock::Take(std::string_view line, std::optional<double> now_s,
                      std::optional<double> number, double step_s) {
   constexpr double kResolutions = 4.0;  // of a clock, in a gap
+  // Lines of one piece of output are read in much less.
+  constexpr double kLeastSeconds = 0.01;
   const auto time_s = now_s ? std::pair(*now_s, 0.0) : TimeOfDay(line);
-  if (!time_s) {
-    return;
-  }
-  const auto last =
-      std::exchange(last_, std::pair(time_s->first, number.value_or(0.0)));
-  if (last) {
-    const double gap_s = time_s->first - last->first;
-    const double steps = number ? *number - last->second : 1.0;
-    is_clear_ = is_clear_ && steps > 0.0 && gap_s > 0.0 &&
-                gap_s >= kResolutions * time_s->second;
+  if (time_s) {
+    steps_s_.push_back(step_s);
+    now_s_ = now_s;
     is_numbered_ = is_numbered_ && number;
     resolution_s_ = time_s->second;
-    gaps_s_.push_back(gap_s / steps);
-    steps_s_.push_back(step_s);
+    gaps_.Take(time_s->first,
+               number.value_or(static_cast<double>(steps_s_.size())),
+               std::max(kLeastSeconds, kResolutions * resolution_s_));
   }
 }
 
 std::string StepClock::WhyOther() const {
   constexpr std::size_t kFewest = 2;
   constexpr double kFar = 2.0;
-  // Output may come late, all at once; and short steps have other work around.
-  constexpr double kAlike = 2.0;
-  constexpr double kLeastSeconds = 0.2;
-  if (!is_clear_ || gaps_s_.size() < kFewest) {
+  // What steps have around them, and the start of a program takes longer.
+  constexpr double kAroundSeconds = 0.02;
+  constexpr double kStartSeconds = 1.0;
+  // More than the clock has is impossible; the first line may come late.
+  constexpr double kMore = 1.25;
+  const double found_s = common::Median(steps_s_);
+  const auto lines = static_cast<double>(steps_s_.size());
+  if (now_s_ &&
+      lines * found_s > kMore * (*now_s_ - begin_s_) + kStartSeconds) {
+    return fmt::format(
+        "the pattern finds {:g} steps of {:.3g} s in a trial of {:.3g} s: "
+        "another unit, a mean with slow first steps, or the time of several "
+        "steps; name the time of one step, and print its unit",
+        lines, found_s, *now_s_ - begin_s_);
+  }
+  const std::vector<double>& each_s = gaps_.each_s();
+  if (each_s.size() < kFewest) {
     return "";
   }
-  const auto [least_s, most_s] = std::ranges::minmax(gaps_s_);
-  const auto [short_s, long_s] = std::ranges::minmax(steps_s_);
-  const bool is_part = is_numbered_ && least_s > kFar * long_s + kLeastSeconds;
+  const double clock_s = common::Median(each_s);
+  const auto [least_s, most_s] = std::ranges::minmax(each_s);
   // To the millisecond on whole seconds: a ticker's lines, or made up.
   const bool is_ticker = resolution_s_ < 1.0 &&
                          most_s - least_s < 0.5 * resolution_s_ &&
@@ -114,15 +168,24 @@ std::string StepClock::WhyOther() const {
   if (is_ticker) {
     return "";
   }
-  const bool is_several = kFar * most_s < short_s &&
-                          most_s < kAlike * least_s && least_s > kLeastSeconds;
+  const bool is_part = clock_s > kFar * found_s + kAroundSeconds;
+  // Lines that come together are late.
+  const bool is_several =
+      2.0 * static_cast<double>(each_s.size()) >= lines - 1.0 &&
+      ((gaps_.steps() - 1.0) * found_s > kMore * gaps_.seconds() ||
+       (found_s > kFar * clock_s && gaps_.steps() * found_s > gaps_.seconds()));
   return is_part || is_several
              ? fmt::format(
-                   "the log has a step each {:.3g} s, and the pattern "
-                   "finds {:.3g} s, the time of {}: name the time of "
-                   "one whole step",
-                   most_s, short_s,
-                   is_part ? "a part of a step" : "several steps")
+                   "the log has a step each {:.3g} s, and the pattern finds "
+                   "{:.3g} s, the time of {}: name the time of one whole step"
+                   "{}",
+                   clock_s, found_s,
+                   is_part ? "a part of a step"
+                           : "several steps or a mean with slow first steps",
+                   is_part && !is_numbered_
+                       ? ", or print the number of the step, too, if lines "
+                         "leave steps out"
+                       : "")
              : "";
 }
 
@@ -180,9 +243,17 @@ std::vector<double> EndedSteps::Finish() {
   for (const double time_s : std::exchange(held_s_, {})) {
     if (!shortest_s_) {
       steps_s.push_back(time_s - std::exchange(last_step_s_, time_s));
+      least_s_ = std::min(least_s_, steps_s.back());
     }
   }
   return steps_s;
+}
+
+void EndedSteps::TakeOther(double now_s) {
+  if (now_s - last_step_s_ > kPartOfStep * least_s_) {
+    held_s_.clear();
+    last_line_s_ = last_step_s_ = now_s;
+  }
 }
 
 void ProgressBar::Take(const std::vector<std::string_view>& match) {
@@ -193,25 +264,54 @@ void ProgressBar::Take(const std::vector<std::string_view>& match) {
   for (const std::string_view part : common::Split(match[3], ':')) {
     elapsed_s = 60.0 * elapsed_s + common::NumberOrNan(part);
   }
-  const Bar bar = {number(1), number(2), elapsed_s,
-                   match[5] == "s/it" ? number(4) : 1.0 / number(4)};
-  if (!last_ || (bar.total == last_->total && bar.count > last_->count)) {
-    last_ = bar;
-    first_ = first_.value_or(bar);
+  const double total = number(2);
+  auto bar = std::ranges::find(bars_, total, &Bar::total);
+  if (bar == bars_.end()) {
+    bar = bars_.insert(bar, {.total = total, .first = number(1)});
+  }
+  const bool is_back = std::exchange(total_, total) != total;
+  if (is_back) {
+    bar->gaps.Restart(kLeastSecondsOfBar);
+  }
+  if (number(1) > bar->count) {
+    bar->goes_on |= is_back && bar->count > 0.0;
+    bar->count = number(1);
+    bar->step_s = match[5] == "s/it" ? number(4) : 1.0 / number(4);
+    bar->gaps.Take(elapsed_s, bar->count, kEnoughSecondsOfBar);
+  }
+}
+
+void ProgressBar::TakeOther() {
+  for (Bar& bar : bars_) {
+    bar.gaps.Restart(kLeastSecondsOfBar);
+    bar.is_other |= bars_.size() > 1 && bar.total == total_ &&
+                    bar.count == bar.total && !bar.goes_on;
   }
 }
 
 double ProgressBar::StepTime() const {
-  const double steps = last_->count - first_->count;
-  const double seconds = last_->elapsed_s - first_->elapsed_s;
-  constexpr double kEnoughSeconds = 20.0;
-  if (steps > 0.0 && seconds < kEnoughSeconds) {
+  std::vector<Bar> bars = bars_;
+  std::erase_if(bars, [](Bar& bar) {
+    bar.gaps.Restart(kLeastSecondsOfBar);
+    return bar.is_other || bar.gaps.seconds() < kEnoughSecondsOfBar;
+  });
+  if (bars.size() > 1 && std::ranges::count(bars, true, &Bar::goes_on) == 1) {
+    std::erase_if(bars, [](const Bar& bar) { return !bar.goes_on; });
+  }
+  if (bars.size() > 1) {
+    throw std::invalid_argument(fmt::format(
+        "it has progress bars of {:g} and of {:g}, either of which may be that "
+        "of training: cut the log to the lines of one",
+        bars[0].total, bars[1].total));
+  }
+  const Bar& bar = bars.empty() ? bars_.front() : bars.front();
+  if (bars.empty() && (bar.count > bar.first || bar.count <= 1.0)) {
     throw std::invalid_argument(fmt::format(
         "its progress bar is {:g} s long, whose rate has the slow first steps "
         "in it: a log of {:g} s tells",
-        seconds, kEnoughSeconds));
+        bar.gaps.seconds(), kEnoughSecondsOfBar));
   }
-  return steps > 0.0 ? seconds / steps : last_->step_s;
+  return bars.empty() ? bar.step_s : bar.gaps.Typical();
 }
 
 }  // namespace trials

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,21 +45,54 @@ class TimedSteps {
   bool tell_ = false;
 };
 
+// The time of a step between lines that number them. Lines nearer than the
+// clock tells count with the next one: output may come in bursts.
+class StepGaps {
+ public:
+  // `number`: of steps so far; if it or the time is less, another run begins.
+  void Take(double time_s, double number, double enough_s);
+  // What comes before the next line is no part of its step. What was not enough
+  // yet counts if it has `least_s`.
+  void Restart(double least_s = std::numeric_limits<double>::infinity());
+
+  // Of each gap, by step.
+  [[nodiscard]] const std::vector<double>& each_s() const { return each_s_; }
+  [[nodiscard]] double seconds() const { return seconds_; }
+  [[nodiscard]] double steps() const { return steps_; }
+  // The mean of gaps like most of them: others have an evaluation, a
+  // checkpoint.
+  [[nodiscard]] double Typical() const;
+
+ private:
+  void Add(double gap_s, double steps);
+
+  std::optional<std::pair<double, double>> from_;  // time and number
+  std::pair<double, double> last_;
+  std::vector<double> each_s_;
+  std::vector<double> counts_;  // of steps
+  double seconds_ = 0.0;
+  double steps_ = 0.0;
+};
+
 // The clock between lines of steps, beside what their numbers say.
 class StepClock {
  public:
+  // `begin_s`: the time of the launch.
+  explicit StepClock(double begin_s) : begin_s_(begin_s) {}
+
   // `number`: of the step, if the line has it.
   void Take(std::string_view line, std::optional<double> now_s,
             std::optional<double> number, double step_s);
-  // Why the numbers are no times of steps; "" unless all gaps say the same.
+  void Restart() { gaps_.Restart(); }
+  // Why the numbers are no times of steps; "" if the clock does not say so.
   [[nodiscard]] std::string WhyOther() const;
 
  private:
-  std::optional<std::pair<double, double>> last_;  // its time and number
-  std::vector<double> gaps_s_;                     // by step
+  StepGaps gaps_;
+  double begin_s_;
+  std::optional<double> now_s_;  // of the last line, in a trial
   std::vector<double> steps_s_;
   double resolution_s_ = 0.0;
-  bool is_clear_ = true;     // whether the clock is fine enough, and only grows
   bool is_numbered_ = true;  // else there may be steps without a line
 };
 
@@ -81,12 +115,16 @@ class EndedSteps {
   // The step times that a line at `now_s` settles, and the end of the log.
   [[nodiscard]] std::vector<double> Take(double now_s);
   [[nodiscard]] std::vector<double> Finish();
+  // The time up to a line of steps on other data is none of the next step,
+  // unless there is hardly any: then it is of another process.
+  void TakeOther(double now_s);
 
  private:
   double last_line_s_;
   double last_step_s_;
   bool is_first_ = true;
-  std::optional<double> shortest_s_;  // step
+  std::optional<double> shortest_s_;                          // step
+  double least_s_ = std::numeric_limits<double>::infinity();  // of any step
   std::vector<double> held_s_;
   double longest_held_s_ = 0.0;  // between these
 };
@@ -98,15 +136,25 @@ class ProgressBar {
   // `match`: of LogPatterns::progress_bar. Bars of another length are of
   // another loop.
   void Take(const std::vector<std::string_view>& match);
-  [[nodiscard]] bool IsSeen() const { return last_.has_value(); }
-  // Errors: throws std::invalid_argument for a bar that is too short.
+  // A line of steps on other data: a bar that has ended was of these.
+  void TakeOther();
+  [[nodiscard]] bool IsSeen() const { return !bars_.empty(); }
+  // Errors: throws std::invalid_argument for a bar that is too short, and for
+  // bars of which none is known to be that of training.
   [[nodiscard]] double StepTime() const;
 
  private:
   struct Bar {
-    double count, total, elapsed_s, step_s;  // the rate as a time
+    double total;
+    double first = 0.0;  // count
+    double count = 0.0;
+    double step_s = 0.0;  // its rate as a time
+    StepGaps gaps;
+    bool is_other = false;  // its steps are on other data
+    bool goes_on = false;   // after another bar
   };
-  std::optional<Bar> first_, last_;
+  std::vector<Bar> bars_;
+  double total_ = 0.0;  // of the last line
 };
 
 }  // namespace trials

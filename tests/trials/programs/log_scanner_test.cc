@@ -2,6 +2,7 @@
 
 #include "trials/programs/log_scanner.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -183,23 +184,20 @@ TEST(LogScanner, TheUnitOfALogCounts) {
   is("time (ms): 812", 0.812);
   is("'time_ms': 812,", 0.812);
   is("took 2.5it/s", 0.4);
-  is("took 2.5 s/iter", 2.5);
-  is("took 2.5 lr 1", 2.5);
-  is("took 2.5", 2.5);
   is("took 812ms: loss 2", 0.812);
   is("took 950 \xCE\xBCs", 0.00095);
   is("took 812\xC2\xA0ms", 0.812);
   is("took 812000000 ns", 0.812);
   is("took 0.01 hrs", 36.0);
+  is("took 2.5 s/iter", 2.5);
+  is("took 2.5 lr 1", 2.5);
+  is("took 2.5", 2.5);
   const auto problem = [](const std::string& line) {
     return fakes::ErrorOf(
         [&] { return TimeIn("(?:took|time)[^0-9]*([0-9.]+)", line); });
   };
   EXPECT_THAT(problem("took 2.5 tokens/s"), HasSubstr("tokens/s'"));
   EXPECT_THAT(problem("time (ms): 0.8 s"), HasSubstr("'ms' and 's'"));
-}
-
-// A rate or the time of something else is no step time, however long it is.
   for (const char* line :
        {"took 1510 cs", "took 1510cs", "time (ticks): 5", "took 2 days, 3 h"}) {
     EXPECT_THAT(problem(line), HasSubstr("name a time in h, min, s")) << line;
@@ -250,6 +248,9 @@ TEST(LogScanner, TheFirstStepAloneIsRefused) {
   EXPECT_THAT(error({"step 1 took 155.0 s", "step 1 took 154.0 s"}),
               HasSubstr("one step, and the first"));
   EXPECT_EQ(error({"step 12 took 15.0 s"}), "no error");
+}
+
+// A rate or the time of something else is no step time, however long it is.
 TEST(LogScanner, ALineThatIsCutOffBeforeItsUnitIsLeftOut) {
   EXPECT_THAT(
       ReadLines("took ([0-9.]+)", {"took 0.5 min", "took 0.50", "took 0.6 min"})
@@ -385,10 +386,13 @@ TEST(LogScanner, TheClockTellsWholeStepsFromOthers) {
   EXPECT_EQ(error(2.0, "12:{:02}:{:02},{:03} step {} took 1.5 s"), "no error");
   EXPECT_EQ(error(15.0, "12:{:02}:{:02},{:03} step {}0 took 1.5 s"), "no error")
       << "a line is for ten steps";
-  EXPECT_EQ(error(15.0, "12:{:02}:{:02},{:03} at {}: took 1.5 s"), "no error")
+  EXPECT_THAT(error(15.0, "12:{:02}:{:02},{:03} at {}: took 1.5 s"),
+              HasSubstr("print the number of the step, too"))
       << "lines without a number may leave steps out";
-  EXPECT_EQ(error(0.1, "12:{:02}:{:02},{:03} step {} took 1.5 s"), "no error")
-      << "lines that come at once are late";
+  EXPECT_THAT(error(0.15, "12:{:02}:{:02},{:03} step {} took 1.5 s"),
+              HasSubstr("several steps"));
+  EXPECT_THAT(error(0.15, "12:{:02}:{:02},{:03} step {} took 0.015 s"),
+              HasSubstr("a part of a step"));
   const LogPatterns took = Patterns("step_time_s = 'took ([0-9.]+) s'");
   EXPECT_THAT(fakes::ErrorOf([&] {
                 return Live(took, {{10.0, "step 1 took 1.5 s"},
@@ -396,6 +400,72 @@ TEST(LogScanner, TheClockTellsWholeStepsFromOthers) {
                                    {20.0, "step 3 took 1.6 s"}});
               }),
               HasSubstr("a step each 5 s, and the pattern finds 1.5 s"));
+}
+
+TEST(LogScanner, AnOddGapBetweenLinesDoesNotHideTheClock) {
+  // Times of steps, and what the gaps before some of them have, too.
+  const auto error = [](double clock_s, double shown_s,
+                        const std::vector<std::pair<int, double>>& odd,
+                        bool restarts = false) {
+    std::vector<std::string> log;
+    double now_s = 86400.0 - 10.0 * clock_s;
+    for (int i = 1; i <= 30; ++i) {
+      now_s += clock_s + 0.003 * (i % 2);
+      for (const auto& [step, more_s] : odd) {
+        now_s += step == i ? more_s : 0.0;
+      }
+      const double day_s = std::fmod(now_s, 86400.0);
+      log.push_back(fmt::format(
+          "{:02}:{:02}:{:06.3f} step {} took {} s",
+          static_cast<int>(day_s) / 3600, static_cast<int>(day_s) / 60 % 60,
+          std::fmod(day_s, 60.0), restarts && i > 20 ? i - 20 : i, shown_s));
+    }
+    return fakes::ErrorOf([&] { return ReadLines("took ([0-9.]+)", log); });
+  };
+  for (const auto& odd : std::vector<std::vector<std::pair<int, double>>>{
+           {}, {{9, 60.0}}, {{5, 60.0}, {19, -40.0}, {25, 60.0}}}) {
+    for (const bool restarts : {false, true}) {
+      EXPECT_THAT(error(45.0, 15.0, odd, restarts), HasSubstr("each 45 s"));
+      EXPECT_THAT(error(5.0, 15.0, odd, restarts), HasSubstr("each 5 s"));
+      EXPECT_EQ(error(15.0, 14.5, odd, restarts), "no error");
+    }
+  }
+}
+
+TEST(LogScanner, TheClockOfATrialRulesOutTimesOfShortSteps) {
+  const LogPatterns took = Patterns("step_time_s = 'took ([0-9.]+)'");
+  // Lines each `clock_s`, or `together` of them at once, after a start.
+  const auto error = [&](double clock_s, const std::vector<double>& shown_s,
+                         int together = 1, const char* form = "step {} took {}",
+                         double start_s = 8.0) {
+    std::vector<std::pair<double, std::string>> lines;
+    for (int i = 0; i < std::ssize(shown_s); ++i) {
+      const int late = (i / together + 1) * together;
+      lines.emplace_back(start_s + clock_s * late + 1e-4 * i,
+                         fmt::format(fmt::runtime(form), i + 1, shown_s[i]));
+    }
+    return fakes::ErrorOf([&] { return Live(took, lines); });
+  };
+  const auto all = [](double shown_s, int steps = 5) {
+    return std::vector<double>(steps, shown_s);
+  };
+  EXPECT_EQ(error(0.12, all(0.119)), "no error");
+  EXPECT_THAT(error(0.12, all(0.012)), HasSubstr("a part of a step"));
+  EXPECT_THAT(error(0.12, all(0.012), 1, "at {}: took {}"),
+              HasSubstr("a part of a step"));
+  EXPECT_THAT(error(0.12, all(120.0)),
+              HasSubstr("5 steps of 120 s in a trial"));
+  EXPECT_THAT(error(0.12, all(120.0), 5),
+              HasSubstr("5 steps of 120 s in a trial"));
+  EXPECT_THAT(error(0.12, all(2.0), 1, "at {}: took {}"),
+              HasSubstr("several steps"));
+  EXPECT_THAT(error(0.12, {1.8, 1.6, 1.5, 1.4, 1.2}),
+              HasSubstr("a mean with slow first steps"));
+  EXPECT_THAT(error(0.12, all(0.2, 20)), HasSubstr("several steps"));
+  for (const int together : {2, 3, 5, 20}) {
+    EXPECT_EQ(error(0.12, all(0.119, 20), together), "no error")
+        << "a buffer of " << together;
+  }
 }
 
 TEST(LogScanner, StepsOnOtherDataAreNoSteps) {
@@ -432,6 +502,20 @@ TEST(LogScanner, MeasuresTheTimeBetweenLinesThatEndASteps) {
   EXPECT_THAT(Live(adapter.log(),
                    {{3.0, line}, {3.5, "  0%|          | 0/10"}, {3.75, line}}),
               ElementsAre(3.0, 0.75));
+}
+
+TEST(LogScanner, EvaluationIsNoPartOfAStepByTheClock) {
+  const Adapter adapter = Adapter::Find("hf-trainer");
+  std::vector<std::pair<double, std::string>> lines;
+  double now_s = 3.0;
+  for (int step = 1; step <= 6; ++step) {
+    lines.emplace_back(now_s += 0.5, "{'loss': 2.3}");
+    if (step % 2 == 0) {
+      lines.emplace_back(now_s += 1.0, "{'eval_loss': 2.2}");
+    }
+  }
+  EXPECT_THAT(Live(adapter.log(), lines),
+              ElementsAre(3.5, 0.5, 0.5, 0.5, 0.5, 0.5));
 }
 
 // Four nodes print the line of a step, some milliseconds apart.
@@ -517,6 +601,54 @@ TEST(LogScanner, ABarTellsByItsTimeWhereItsRateHasTheSlowFirstSteps) {
                     bar(1, "00:08", "8.77s/it") + bar(5, "00:20", "4.14s/it"));
               }),
               HasSubstr("has the slow first steps in it"));
+}
+
+// Bars from one count to another, whose steps have each the same time.
+std::string Bars(int from, int to, int total, double step_s,
+                 double elapsed_s = 0.0) {
+  std::string text;
+  for (int i = from; i <= to; ++i) {
+    const int seconds = static_cast<int>(elapsed_s + (i - from + 1) * step_s);
+    text += fmt::format("  3%|#   | {}/{} [{:02}:{:02}<49:00, {:.2f}s/it]\r", i,
+                        total, seconds / 60, seconds % 60, step_s);
+  }
+  return text;
+}
+
+TEST(LogScanner, ABarCountsNeitherEvaluationsNorOtherRuns) {
+  const LogPatterns hf = Adapter::Find("hf-trainer").log();
+  const auto time = [&](const std::string& text) {
+    return ReadLog(hf, kSizes, text).step_times_s.at(0);
+  };
+  const std::string dict = "\n{'eval_loss': 2.1, 'eval_runtime': 150.0}\n";
+  const std::string evaluation = Bars(1, 50, 50, 3.0);
+  for (const double step_s : {0.7, 2.0, 15.0}) {
+    std::string quiet;
+    std::string shown;
+    for (int i = 0; i < 12; ++i) {
+      const std::string bars = Bars(10 * i + 1, 10 * i + 10, 120, step_s,
+                                    i * (10.0 * step_s + 150.37));
+      quiet += bars + dict;
+      shown += bars + "\n" + evaluation + dict;
+    }
+    EXPECT_NEAR(time(quiet), step_s, 0.06 * step_s);
+    EXPECT_NEAR(time(shown), step_s, 0.06 * step_s);
+    EXPECT_NEAR(time(Bars(1, 60, 60, step_s) + evaluation + dict), step_s,
+                0.06 * step_s)
+        << "at the end";
+    EXPECT_NEAR(time(Bars(1, 60, 90, step_s) + Bars(41, 90, 90, step_s)),
+                step_s, 0.06 * step_s)
+        << "a crash";
+  }
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { return time(evaluation + Bars(1, 40, 90, 15.0)); }),
+      HasSubstr("bars of 50 and of 90"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return time(Bars(1, 1, 90, 31.0)); }),
+              HasSubstr("has the slow first steps in it"));
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return time(dict + "{'train_samples_per_second': 160.0}");
+              }),
+              HasSubstr("with the time of evaluations in it"));
 }
 
 TEST(LogPatterns, WhereNothingMatchesTheMostSimilarLinesAreNamed) {
