@@ -293,6 +293,7 @@ struct ModelFlag {
   const Model& model;
   const Rule::Context& context;
   const std::map<std::string, std::string>& texts;
+  bool complete;  // whether the words have the flags of the model
 
   // Why the row is not for the model; "" if it is.
   [[nodiscard]] std::string UnmetBy(const AdapterSetting& row) const {
@@ -346,12 +347,13 @@ struct ModelFlag {
     if (!rows.front()->has_value) {
       return said && holds == nullptr
                  ? fmt::format("{}: the model has none of it", flag)
-             : !said && holds != nullptr
+             : !said && holds != nullptr && complete
                  ? fmt::format("{} is missing, and the model has it", flag)
                  : "";
     }
     const std::string value = said.value_or(Default());
-    if (value.empty() || value.find_first_of("{$") != std::string::npos ||
+    if (value.empty() || (!said && !complete) ||
+        value.find_first_of("{$") != std::string::npos ||
         (holds == nullptr && SameText(value, Default()))) {
       return "";  // not known yet, or of nothing that the model has
     }
@@ -397,10 +399,16 @@ std::vector<std::string> Adapter::Contradictions(const AdapterJob& job) const {
       flags[setting.name].push_back(&setting);
     }
   }
+  // A script that the words start may add those of the model.
+  const bool complete = std::ranges::any_of(flags, [&job](const auto& each) {
+    return each.second.front()->integer &&
+           FlagValue(job.words, each.first, true);
+  });
   std::vector<std::string> found;
   for (const auto& [flag, rows] : flags) {
     const std::string problem =
-        ModelFlag{flag, rows, model, context, texts}.ProblemOf(job.words);
+        ModelFlag{flag, rows, model, context, texts, complete}.ProblemOf(
+            job.words);
     if (!problem.empty()) {
       found.push_back(problem);
     }

@@ -399,6 +399,9 @@ TEST_F(AdapterTest, ACommandThatTrainsAnotherModelContradictsIt) {
           "--num-layers=16: the model has 32",
           "--multi-latent-attention: the model has none of it",
           "--normalization is LayerNorm by default: the model has RMSNorm"));
+  job_.words = {"run.sh", "--bf16"};  // it may add the flags of the model
+  EXPECT_THAT(Adapter::Find("megatron-lm").Contradictions(job_),
+              testing::IsEmpty());
 }
 
 TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
