@@ -485,66 +485,74 @@ ForecastAnswer OneSize(const ForecastRequest& request,
   return {text, complete};
 }
 
-// Errors: throws InputError for options of which one would not count.
-void CheckQuestions(const ForecastRequest& request) {
-  struct Given {
-    std::string_view option;
-    bool is_given;
-  };
-  const auto named = [](const auto& options) {
-    std::vector<std::string_view> names;
-    for (const Given& one : options) {
-      if (one.is_given) {
-        names.push_back(one.option);
-      }
+struct Given {
+  std::string_view option;
+  bool is_given;
+};
+
+std::vector<std::string_view> NamesOf(const std::vector<Given>& options) {
+  std::vector<std::string_view> names;
+  for (const Given& one : options) {
+    if (one.is_given) {
+      names.push_back(one.option);
     }
-    return names;
-  };
-  const TrainingAssumptions& training = request.training_assumptions;
-  const TrainingAssumptions usual;
-  const auto asked = named(std::array<Given, 6>{{
-      {"--tokens", training.tokens > 0.0},
+  }
+  return names;
+}
+
+// Errors: throws InputError for more than one of them.
+std::string_view QuestionOf(const ForecastRequest& request) {
+  const auto asked = NamesOf({
+      {"--tokens", request.training_assumptions.tokens > 0.0},
       {"--trainjob", !request.train_job.empty()},
       {"--compare", !request.compare.empty()},
       {"--why", request.why.has_value()},
       {"--log", !request.logs.empty()},
       {"--check", !request.check.empty()},
-  }});
+  });
   if (asked.size() > 1) {
     throw InputError(fmt::format("{} are several questions: ask one at a time",
                                  fmt::join(asked, " and ")));
   }
-  const std::string_view question = asked.empty() ? "" : asked.front();
-  const bool answers_apart = question == "--tokens" ||
-                             question == "--trainjob" ||
-                             question == "--compare";
-  const auto not_done = named(std::array<Given, 5>{{
-      {"--write", answers_apart && !request.write.path.empty()},
-      {"--trace", answers_apart && !request.trace.empty()},
-      {"--html",
-       answers_apart && question != "--tokens" && !request.html.empty()},
-      {"--most-money", answers_apart && request.most_money > 0.0},
-      {"--config", answers_apart && !request.config.empty()},
-  }});
-  if (!not_done.empty()) {
-    throw InputError(fmt::format("{} has no effect with {}: leave it out",
-                                 fmt::join(not_done, ", "), question));
-  }
-  const auto alone = named(std::array<Given, 4>{{
+  return asked.empty() ? "" : asked.front();
+}
+
+// Of the options that only a table of trainings reads.
+std::vector<std::string_view> TrainingOptionsOf(
+    const TrainingAssumptions& training) {
+  const TrainingAssumptions usual;
+  return NamesOf({
       {"--co2", training.grams_co2_per_kwh != usual.grams_co2_per_kwh},
       {"--failures",
        training.failures_per_gpu_day != usual.failures_per_gpu_day},
       {"--restart-minutes", training.restart_minutes != usual.restart_minutes},
       {"--storage",
        training.storage_gb_per_s_per_node != usual.storage_gb_per_s_per_node},
-  }});
-  if (question != "--tokens" && !alone.empty()) {
+  });
+}
+
+// Errors: throws InputError for options of which one would not count.
+void CheckQuestions(const ForecastRequest& request) {
+  const std::string_view question = QuestionOf(request);
+  const bool buys = question == "--tokens";
+  if (buys || question == "--trainjob" || question == "--compare") {
+    const auto not_done = NamesOf({{"--write", !request.write.path.empty()},
+                                   {"--trace", !request.trace.empty()},
+                                   {"--html", !buys && !request.html.empty()},
+                                   {"--most-money", request.most_money > 0.0},
+                                   {"--config", !request.config.empty()}});
+    if (!not_done.empty()) {
+      throw InputError(fmt::format("{} has no effect with {}: leave it out",
+                                   fmt::join(not_done, ", "), question));
+    }
+  }
+  const auto alone = TrainingOptionsOf(request.training_assumptions);
+  if (!buys && !alone.empty()) {
     throw InputError(
-        fmt::format("{}: needs --tokens, the training that takes "
-                    "so long",
+        fmt::format("{}: needs --tokens, the training that takes so long",
                     fmt::join(alone, ", ")));
   }
-  if (!request.step_time.empty() && request.logs.empty()) {
+  if (!request.step_time.empty() && question != "--log") {
     throw InputError("--step-time says where --log has the time of a step");
   }
   if (request.accept_foreign && request.calibrate.empty() &&

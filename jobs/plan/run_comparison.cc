@@ -457,6 +457,30 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
   return {run, config};
 }
 
+// Errors: throws InputError for a step that is too short for its work, and for
+// more memory than a GPU has.
+void RefuseImpossible(const Job& job, double step_s, double peak_bytes,
+                      const fs::path& file) {
+  if (const double mfu =
+          trials::LeastFlopUtilization(job.workload, job.cluster, step_s);
+      mfu > 1.0) {
+    throw InputError(fmt::format(
+        "--log {}: {:.4g} s per step would be {:.0f}% of the peak rate of {} "
+        "{}: lines of microbatches or of several ranks, another unit, or "
+        "another --batch, --seq, --model or --precision than that of the run",
+        file.string(), step_s, 100.0 * mfu, job.cluster.gpus(),
+        job.cluster.gpu.name));
+  }
+  if (const double most =
+          trials::LimitsOf(job.workload, job.cluster).most_memory_bytes;
+      peak_bytes > most) {
+    throw InputError(fmt::format(
+        "--log {}: a peak of {:.1f} GB is more than {} has: that of several "
+        "GPUs, another unit, or another --gpu than that of the run",
+        file.string(), peak_bytes / common::kGiga, job.cluster.gpu.name));
+  }
+}
+
 // Errors: throws InputError for a configuration that the job cannot have.
 Prediction ExpectedOf(const Forecaster& forecaster,
                       const ParallelConfig& config) {
@@ -506,25 +530,7 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
                             ? run.traced_step_s
                             : common::Median(run.step_times_s);
   const Job& job = forecaster.job();
-  if (const double mfu =
-          trials::LeastFlopUtilization(job.workload, job.cluster, step_s);
-      mfu > 1.0) {
-    throw InputError(fmt::format(
-        "--log {}: {:.4g} s per step would be {:.0f}% of the peak rate of {} "
-        "{}: lines of microbatches or of several ranks, another unit, or "
-        "another --batch, --seq, --model or --precision than that of the run",
-        files.front().string(), step_s, 100.0 * mfu, job.cluster.gpus(),
-        job.cluster.gpu.name));
-  }
-  if (const double most =
-          trials::LimitsOf(job.workload, job.cluster).most_memory_bytes;
-      run.peak_memory_bytes > most) {
-    throw InputError(fmt::format(
-        "--log {}: a peak of {:.1f} GB is more than {} has: that of several "
-        "GPUs, another unit, or another --gpu than that of the run",
-        files.front().string(), run.peak_memory_bytes / common::kGiga,
-        job.cluster.gpu.name));
-  }
+  RefuseImpossible(job, step_s, run.peak_memory_bytes, files.front());
   const double slower = step_s / expected.step_time_s - 1.0;
   if (constexpr double kNoRun = 500.0; slower > kNoRun) {
     throw InputError(fmt::format(
