@@ -344,13 +344,25 @@ struct ModelFlag {
         rows, [this](const auto* each) { return UnmetBy(*each).empty(); });
     const AdapterSetting* const holds = row == rows.end() ? nullptr : *row;
     const auto said = FlagValue(words, flag, rows.front()->has_value);
-    if (!rows.front()->has_value) {
-      return said && holds == nullptr
-                 ? fmt::format("{}: the model has none of it", flag)
-             : !said && holds != nullptr && complete
-                 ? fmt::format("{} is missing, and the model has it", flag)
-                 : "";
+    return rows.front()->has_value ? ProblemOfValue(said, holds)
+                                   : ProblemOfSwitch(said.has_value(), holds);
+  }
+
+ private:
+  // `holds`: the row of the model; nullptr if it has none.
+  [[nodiscard]] std::string ProblemOfSwitch(bool said,
+                                            const AdapterSetting* holds) const {
+    if (said && holds == nullptr) {
+      return fmt::format("{}: the model has none of it", flag);
     }
+    return !said && holds != nullptr && complete
+               ? fmt::format("{} is missing, and the model has it", flag)
+               : "";
+  }
+
+  [[nodiscard]] std::string ProblemOfValue(
+      const std::optional<std::string>& said,
+      const AdapterSetting* holds) const {
     const std::string value = said.value_or(Default());
     if (value.empty() || (!said && !complete) ||
         value.find_first_of("{$") != std::string::npos ||
