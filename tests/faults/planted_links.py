@@ -71,7 +71,7 @@ class Suite:
             "m": text,
             "n": text.replace('name = "m"', 'name = "n"'),
             "c": text.replace(backend, '[backend]\ntype = "client"'),
-            "p": text.replace(backend, command),
+            "p": text.replace(backend, command).replace("sequence_length = 1024", "sequence_length = 64"),
         }.items():
             (self.blank / f"{name}.toml").write_text(manifest)
         (self.blank / "train.sh").write_text(TRAIN)
