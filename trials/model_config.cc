@@ -125,8 +125,8 @@ class ModelReader {
                   name.ends_with("Model") ? name.rfind("Model") : name.size()});
     const bool whole = common::Contains(
         std::vector<std::string_view>{
-            model.cross_attention ? "" : "ForCausalLM",
-            model.towers.empty() ? "" : "Model", "ForConditionalGeneration",
+            model.cross_attention ? "?" : "ForCausalLM",
+            model.towers.empty() ? "?" : "Model", "ForConditionalGeneration",
             "ForMaskedLM", "ForPreTraining", "LMHeadModel", "WithLMHeadModel"},
         std::string_view(name).substr(head));
     if (!whole) {

@@ -542,15 +542,14 @@ void CheckQuestions(const ForecastRequest& request) {
                                    {"--most-money", request.most_money > 0.0},
                                    {"--config", !request.config.empty()}});
     if (!not_done.empty()) {
-      throw InputError(fmt::format("{} has no effect with {}: leave it out",
+      throw InputError(fmt::format("{} cannot be combined with {}",
                                    fmt::join(not_done, ", "), question));
     }
   }
   const auto alone = TrainingOptionsOf(request.training_assumptions);
   if (!buys && !alone.empty()) {
-    throw InputError(
-        fmt::format("{}: needs --tokens, the training that takes so long",
-                    fmt::join(alone, ", ")));
+    throw InputError(fmt::format("{} can only be used with --tokens",
+                                 fmt::join(alone, ", ")));
   }
   if (!request.step_time.empty() && question != "--log") {
     throw InputError("--step-time says where --log has the time of a step");

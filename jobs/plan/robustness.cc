@@ -110,7 +110,7 @@ struct Unknown {
   double& (*of)(Job& job);
   double unit;
   const char* format;
-  double least = 0.0;
+  double least = 0.0;  // that is possible
 };
 
 std::vector<Unknown> UnknownsOf(const Job& job) {

@@ -197,11 +197,16 @@ void RefuseOtherJob(const trials::LogPatterns& patterns, const std::string& log,
     std::string other;  // as the log has it; a batch may grow during a run
     for (const std::string_view line : common::Split(log, '\n')) {
       const std::vector<std::string_view> match = trials::Find(said, line);
-      if (!match.empty() && match[1] == std::to_string(value)) {
+      if (match.empty()) {
+        continue;
+      }
+      if (match[1] == std::to_string(value)) {
         other.clear();
         break;
       }
-      other = match.empty() || !other.empty() ? other : std::string(match[0]);
+      if (other.empty()) {
+        other = match[0];
+      }
     }
     if (!other.empty()) {
       throw InputError(
@@ -265,7 +270,8 @@ trials::LogPatterns PatternsOf(const Job& job, const std::string& step_time) {
                                : trials::LogPatterns();
 }
 
-// "  tensor_model_parallel_size ...................... 2"
+// An argument as Megatron-LM lists it in its log:
+// "  tensor_model_parallel_size ...................... 2".
 const common::Pattern& Argument() {
   static const common::Pattern argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
   return argument;
@@ -274,8 +280,8 @@ const common::Pattern& Argument() {
 // What follows the last list of arguments, with that, of a log to which several
 // runs have written.
 std::string LastRun(const std::string& log) {
-  constexpr int kApart =
-      3;  // lines between two lists: ranks print theirs at once
+  // Lines between the lists of two runs; ranks print theirs at once.
+  constexpr int kApart = 3;
   std::string_view first;
   std::size_t begin = 0;
   int others = 0;
@@ -294,7 +300,7 @@ std::string LastRun(const std::string& log) {
   return log.substr(begin);
 }
 
-// The command line whose arguments Megatron-LM lists in its log:
+// The command line whose arguments a log lists.
 std::vector<std::string> LoggedWords(const std::string& log) {
   std::vector<std::string> words;
   for (const std::string_view line : common::Split(log, '\n')) {

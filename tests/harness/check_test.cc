@@ -57,6 +57,19 @@ class CheckTest : public testing::Test {
   [[nodiscard]] CheckSummary Check() const {
     return CheckRecordsBelow(results_.path());
   }
+  // Describes the experiment of these runs; returns its folder.
+  [[nodiscard]] fs::path Describe(int repeats,
+                                  const trials::ProblemInfo& problem = {},
+                                  const std::vector<std::string>& problems = {
+                                      ""}) const {
+    fs::path folder = results_.path() / "m";
+    trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}},
+                                .repeats = repeats};
+    info.problems = problems;
+    Write(folder, problem);
+    Write(folder, info);
+    return folder;
+  }
   // As their runs did.
   void NoteFinished() const {
     for (const int repeat : {1, 2, 2}) {
@@ -117,11 +130,7 @@ TEST_F(CheckTest, AChangedRowOfAnUnfinishedRunIsDamageInEveryFile) {
 }
 
 TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
-  const fs::path experiment = results_.path() / "m";
-  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
-  info.problems = {""};
-  Write(experiment, trials::ProblemInfo{});
-  Write(experiment, info);
+  const fs::path experiment = Describe(4);
   NoteFinished();
   EXPECT_THAT(trials::RecordList(experiment).names(),
               ElementsAre("oppa/1", "oppa/2"));
@@ -133,11 +142,7 @@ TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
 }
 
 TEST_F(CheckTest, ARunOfAnotherExperimentIsDamage) {
-  const fs::path experiment = results_.path() / "m";
-  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
-  info.problems = {""};
-  Write(experiment, trials::ProblemInfo{});
-  Write(experiment, info);
+  const fs::path experiment = Describe(3);
   NoteFinished();
   trials::RunInfo run = trials::ReadRunInfo(Folder(2));
   trials::RecordList::Add(experiment,
@@ -187,11 +192,7 @@ TEST_F(CheckTest, ACommandLineThatWasEditedIsNoted) {
 }
 
 TEST_F(CheckTest, WhatListsTheRunsCannotBeLostUnnoticed) {
-  const fs::path experiment = results_.path() / "m";
-  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
-  info.problems = {""};
-  Write(experiment, trials::ProblemInfo{});
-  Write(experiment, info);
+  const fs::path experiment = Describe(3);
   NoteFinished();
   Cut(experiment / ".runs");
   EXPECT_THAT(Check().damage,
@@ -221,11 +222,7 @@ TEST_F(CheckTest, SumsThatAreGoneAreNoted) {
 // Whoever writes a file also writes its check value; a damaged file has
 // another.
 TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
-  const fs::path experiment = results_.path() / "m";
-  Write(experiment, trials::ProblemInfo{.optimum_steps_per_s = 2.5});
-  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
-  info.problems = {""};
-  Write(experiment, info);
+  const fs::path experiment = Describe(4, {.optimum_steps_per_s = 2.5});
   NoteFinished();
   EXPECT_THAT(Check().damage, IsEmpty());
   EXPECT_THAT(Check().notes,
@@ -250,11 +247,7 @@ TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
 }
 
 TEST_F(CheckTest, ADescriptionThatIsGoneAndAnEditedPreflightAreFound) {
-  const fs::path experiment = results_.path() / "m";
-  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
-  info.problems = {"", "second"};
-  Write(experiment, trials::ProblemInfo{});
-  Write(experiment, info);
+  const fs::path experiment = Describe(3, {}, {"", "second"});
   WriteFile(experiment / "preflight.json",
             common::SealedText(common::Json{{"rounds", 3}}));
   NoteFinished();

@@ -286,7 +286,7 @@ TEST_F(ReadingTypes, AnArchitectureDecidesWhereTheTypeIsUnknown) {
 TEST_F(ReadingTypes, AHeadOtherThanThatOfTheVocabularyIsRefused) {
   for (const char* architecture :
        {"LlamaForSequenceClassification", "LlamaModel", "LlamaRewardModel",
-        "LlamaForCausalLMEagle", "LlamaBiForMNTP"}) {
+        "LlamaForCausalLMEagle", "LlamaBiForMNTP", "Llama"}) {
     EXPECT_THAT(Error("llama", fmt::format(R"(, "architectures": ["{}"])",
                                            architecture)),
                 AllOf(HasSubstr(architecture), HasSubstr("--as llama")));

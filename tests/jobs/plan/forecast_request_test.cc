@@ -60,11 +60,12 @@ TEST(RunPlan, RefusesOptionsThatWouldNotCount) {
     set(request);
     return fakes::ErrorOf([&] { return RunPlan(request).text; });
   };
-  EXPECT_THAT(error([](auto& one) {
-                one.training_assumptions.grams_co2_per_kwh = 400;
-                one.training_assumptions.restart_minutes = 1;
-              }),
-              HasSubstr("--co2, --restart-minutes: needs --tokens"));
+  EXPECT_THAT(
+      error([](auto& one) {
+        one.training_assumptions.grams_co2_per_kwh = 400;
+        one.training_assumptions.restart_minutes = 1;
+      }),
+      HasSubstr("--co2, --restart-minutes can only be used with --tokens"));
   EXPECT_THAT(error([](auto& one) { one.step_time = "took (.*)"; }),
               HasSubstr("--log"));
   EXPECT_THAT(error([](auto& one) { one.accept_foreign = true; }),
@@ -79,12 +80,12 @@ TEST(RunPlan, RefusesOptionsThatWouldNotCount) {
                 one.write.path = "folder";
                 one.trace = "trace.json";
               }),
-              HasSubstr("--write, --trace has no effect with --tokens"));
+              HasSubstr("--write, --trace cannot be combined with --tokens"));
   EXPECT_THAT(error([](auto& one) {
                 one.compare = {"dp=4"};
                 one.html = "page.html";
               }),
-              HasSubstr("--html has no effect with --compare"));
+              HasSubstr("--html cannot be combined with --compare"));
 }
 
 TEST(RunPlan, RefusesConstantsThatBeatThePeakRateOfTheGpus) {
