@@ -125,6 +125,19 @@ bool ConfigFile::IsSwitchedOff(const std::string& key) const {
   return false;
 }
 
+bool ConfigFile::HasBlocks(const std::string& key) const {
+  const auto found = json_.find(key);
+  if (found == json_.end() || !found->is_object()) {
+    return false;
+  }
+  return std::ranges::any_of(found->items(), [](const auto& item) {
+    const std::string name = common::Lower(item.key());
+    return item.value().is_number() &&
+           (name.find("layers") != std::string::npos ||
+            name.ends_with("width") || name == "hidden_size");
+  });
+}
+
 double ConfigFile::Number(const std::string& key, double otherwise) const {
   const Json* const value = Find(key);
   if (value == nullptr) {

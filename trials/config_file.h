@@ -37,6 +37,8 @@ class ConfigFile {
   // Whether the file switches off a part in the key's name: "use_cla": false
   // for cla_share_factor.
   [[nodiscard]] bool IsSwitchedOff(const std::string& key) const;
+  // Whether the value of a key has sizes of its own, as a tower has.
+  [[nodiscard]] bool HasBlocks(const std::string& key) const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   // Of such a key; 0 or more.

@@ -102,6 +102,7 @@ class ModelReader {
     model.special = Holding(rows, "special", model);
     CheckHead(model);
     CheckKeys(rows, model);
+    NoteQuantized(model);
     CheckIndex(model);
     CheckParameters(model, options_.parameters);
     return model;
@@ -113,7 +114,7 @@ class ModelReader {
   void CheckHead(Model& model) const {
     const common::Json* const listed = file_.Find("root.architectures");
     if (listed == nullptr || !listed->is_array() || listed->empty() ||
-        !model.causal || model.vocab_size == 0 || !options_.as.empty()) {
+        !options_.as.empty()) {
       return;
     }
     const std::string name = listed->front().is_string()
@@ -127,22 +128,34 @@ class ModelReader {
         std::vector<std::string_view>{
             model.cross_attention ? "?" : "ForCausalLM",
             model.towers.empty() ? "?" : "Model", "ForConditionalGeneration",
-            "ForMaskedLM", "ForPreTraining", "LMHeadModel", "WithLMHeadModel"},
+            "ForMaskedLM", "ForPreTraining", "ForImageClassification",
+            "LMHeadModel", "WithLMHeadModel"},
         std::string_view(name).substr(head));
-    if (!whole) {
+    if (!whole && (!model.causal || model.vocab_size == 0)) {
+      Note(fmt::format("architectures says {}, whose head may have other "
+                       "parameters than the one that is counted",
+                       name),
+           model);
+    } else if (!whole) {
       file_.Fail(fmt::format(
           "architectures says \"{}\", which is not the whole model with a head "
           "of the vocabulary: it is not simulated; `--as {}` reads it as "
           "that model",
           name, model.type));
     }
+    NoteClass(name, name.substr(0, head), model);
+  }
+
+  // A class that is not that of the type.
+  void NoteClass(const std::string& name, const std::string& start,
+                 Model& model) const {
     // Words of a name in any order: "hunyuan_v1_dense",
     // HunYuanDenseV1ForCausalLM.
     const auto letters = [](std::string text) {
       std::erase_if(text, [](char c) { return c == '_' || c == '-'; });
       return common::Lower(text);
     };
-    const std::string own = letters(name.substr(0, head));
+    const std::string own = letters(start);
     const auto is_own = [&own](const std::string& type) {
       return type.starts_with(own) || std::ranges::is_permutation(own, type);
     };
@@ -152,6 +165,24 @@ class ModelReader {
       Note(fmt::format("architectures says {}: read as {}, from whose blocks "
                        "its own may differ",
                        name, model.type),
+           model);
+    }
+  }
+
+  // Weights in few bits are those that adapters are trained on; fp8 is a format
+  // of training, too.
+  void NoteQuantized(Model& model) const {
+    const common::Json* const quantized =
+        file_.Find("root.quantization_config");
+    const std::string method =
+        quantized != nullptr && quantized->is_object()
+            ? common::Lower(quantized->value("quant_method", "few bits"))
+            : "";
+    if (!method.empty() && method != "fp8" && method != "mxfp4") {
+      Note(fmt::format("the weights of the file are quantized ({}), and those "
+                       "of this plan are not, unless --training has "
+                       "frozen_bits, as in lora_rank=16,frozen_bits=4",
+                       method),
            model);
     }
   }
@@ -442,7 +473,7 @@ class ModelReader {
       if (known.contains(key)) {
         continue;
       }
-      if (has("structure", name)) {
+      if (has("structure", name) || file_.HasBlocks(key)) {
         if (!file_.IsSwitchedOff(key)) {
           fail(key, "a structure");
         }

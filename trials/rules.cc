@@ -66,6 +66,7 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
     {"llama3_scaling", [](W, int) { return 0.0; }},
     {"mscale", [](W, int) { return 1.0; }},
     {"mscale_all_dim", [](W, int) { return 0.0; }},
+    {"own_type", [](W, int) { return 1.0; }},
     {"window_left", [](W w, int) { return w.model.window - 1.0; }},
 });
 

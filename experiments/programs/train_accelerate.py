@@ -34,6 +34,7 @@ def main():
     options = parse()
     accelerator = accelerate.Accelerator(gradient_accumulation_steps=options.gradient_accumulation_steps)
     config = AutoConfig.from_pretrained(options.config_json)
+    config.dtype = torch.float32  # of the weights; that of the file is of its checkpoint
     model = AutoModelForCausalLM.from_config(config)
     data = torch.utils.data.DataLoader(
         Tokens(config.vocab_size, options.sequence_length), batch_size=options.per_device_train_batch_size)

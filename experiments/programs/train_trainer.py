@@ -32,6 +32,7 @@ def parse():
 def main():
     options, arguments = parse()
     config = AutoConfig.from_pretrained(options.config_json)
+    config.dtype = torch.float32  # of the weights; that of the file is of its checkpoint
     model = AutoModelForCausalLM.from_config(config)
     model.config.use_cache = False
     Trainer(model=model, args=arguments, train_dataset=Tokens(config.vocab_size, options.sequence_length)).train()

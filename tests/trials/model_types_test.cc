@@ -301,6 +301,16 @@ TEST_F(ReadingTypes, AClassOfItsOwnIsSaid) {
         .note;
   };
   EXPECT_EQ(note("LlamaForCausalLM"), "");
+  const auto of_bert = [this](const char* architecture) {
+    return Read("bert", fmt::format(R"(, "type_vocab_size": 2,
+        "max_position_embeddings": 16, "architectures": ["{}"])",
+                                    architecture))
+        .note;
+  };
+  EXPECT_EQ(of_bert("BertForMaskedLM"), "");
+  EXPECT_THAT(of_bert("JinaBertForMaskedLM"), HasSubstr("its own may differ"));
+  EXPECT_THAT(of_bert("BertForSequenceClassification"),
+              HasSubstr("whose head may have other parameters"));
   EXPECT_THAT(note("LlamaMTPForCausalLM"), HasSubstr("read as llama"));
   EXPECT_THAT(note("MyOwnForCausalLM"), HasSubstr("its own may differ"));
 }
@@ -434,6 +444,18 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
     EXPECT_EQ(Error("llama", fmt::format(R"(, "{}": null)", key)), "");
   }
   EXPECT_EQ(Error("llama", R"(, "is_encoder_decoder": false)"), "");
+  // A tower under any key.
+  for (const char* tower :
+       {R"("visual": {"size": 448})", R"("eyes": {"layers": 48, "heads": 16})",
+        R"("ears": {"width": 1280})", R"("lidar": {"hidden_size": 64})"}) {
+    EXPECT_THAT(Error("llama", fmt::format(", {}", tower)),
+                HasSubstr("says a structure"))
+        << tower;
+  }
+  EXPECT_EQ(Error("llama", R"(, "task_specific_params": {"length": 50})"), "");
+  EXPECT_THAT(Error("bert", R"(, "type_vocab_size": 2,
+      "max_position_embeddings": 16, "position_embedding_type": "alibi")"),
+              HasSubstr("positions other than a learned table"));
   // Known, though an alternative before it has a value.
   EXPECT_EQ(Error("qwen2_moe", R"(, "moe_intermediate_size": 32,
       "decoder_sparse_step": 1, "num_experts": 4, "num_experts_per_tok": 2,
@@ -442,6 +464,40 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
   EXPECT_EQ(Error("llama4_text", R"(, "interleave_moe_layer_step": 1,
       "moe_layers": [0, 1, 2, 3], "intermediate_size_mlp": 128)"),
             "");
+}
+
+TEST_F(ReadingTypes, QuantizedWeightsAreSaidUnlessModelsAreTrainedInThem) {
+  const auto note = [this](const char* method) {
+    return Read("llama", fmt::format(
+                             R"(, "quantization_config": {{"quant_method":
+                             "{}", "load_in_4bit": true}})",
+                             method))
+        .note;
+  };
+  for (const char* method : {"bitsandbytes", "awq", "gptq", "bitnet"}) {
+    EXPECT_THAT(note(method),
+                AllOf(HasSubstr(method), HasSubstr("frozen_bits")));
+  }
+  EXPECT_EQ(note("fp8"), "");
+}
+
+TEST_F(ReadingTypes, NoHeadSizeMeansASharedOne) {
+  for (const char* type : {"seed_oss", "ernie4_5"}) {
+    EXPECT_EQ(
+        Read(type, R"(, "num_key_value_heads": 4, "head_dim": null)").head_size,
+        16);
+  }
+}
+
+TEST_F(ReadingTypes, AnImageClassifierHasAsManyClassesAsItsFileNames) {
+  const auto classes = [this](const char* more) {
+    return Read("vit",
+                std::string(R"(, "image_size": 32, "patch_size": 16)") + more)
+        .classes;
+  };
+  EXPECT_EQ(classes(""), 1000);
+  EXPECT_EQ(classes(R"(, "id2label": {"0": "a", "1": "b", "2": "c"})"), 3);
+  EXPECT_EQ(classes(R"(, "num_labels": 7)"), 7);
 }
 
 TEST_F(ReadingTypes, KeysOfAPartThatIsSwitchedOffChangeNothing) {

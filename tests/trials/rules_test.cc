@@ -1,5 +1,6 @@
 #include "trials/rules.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -168,6 +169,30 @@ TEST(Rules, ColossalAiDropsHighZeroStagesUnderAPipelineAndInFp32) {
   EXPECT_TRUE(dropped({.dp = 4, .pp = 2, .zero_stage = 2}, 16));
   EXPECT_TRUE(dropped({.dp = 8, .zero_stage = 1}, 32));
   EXPECT_FALSE(dropped({.dp = 8}, 32));
+}
+
+TEST(Rules, MegatronHasNoContextParallelWindowsOrSinks) {
+  const std::vector<Rule> rules = ReadRuleSet(kRules / "megatron.rules");
+  const auto dropped = [&](int cp, const Model& model) {
+    const Workload workload{"m", model, 64, 512, Precision::kBf16};
+    return std::ranges::any_of(rules, [&](const Rule& rule) {
+      return rule.Matches({.dp = 8 / cp, .cp = cp}, RuleContext(workload, 8));
+    });
+  };
+  Model model{.type = "llama"};
+  model.layers = 4;
+  model.hidden_size = 64;
+  model.attention_heads = model.kv_heads = 4;
+  model.head_size = 16;
+  model.ffn_size = 128;
+  EXPECT_FALSE(dropped(2, model));
+  model.sinks = true;
+  EXPECT_TRUE(dropped(2, model));
+  EXPECT_FALSE(dropped(1, model));
+  model.sinks = false;
+  model.window = 128;
+  model.windowed_share = 0.5;
+  EXPECT_TRUE(dropped(2, model));
 }
 
 TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {

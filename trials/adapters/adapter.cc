@@ -120,6 +120,8 @@ Rule::Context ContextOf(const AdapterJob& job) {
     return context;
   }
   const ConfigFile file(job.config_json);
+  context["own_type"] =
+      file.Text("root.model_type", "") == job.workload.model.type ? 1.0 : 0.0;
   // Version 5 of the library has the numbers of positions in one object.
   const auto rope = [&](const std::string& key, double otherwise) {
     return file.Number("rope_parameters." + key, otherwise);

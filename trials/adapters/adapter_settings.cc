@@ -263,7 +263,7 @@ std::vector<std::string> Conjuncts(const std::string& expression) {
 std::string Unmet(const Rule& when, const Rule::Context& context) {
   static constexpr const char* kWithoutCost[] = {
       "rope_theta",     "rope_scaling",   "llama3_scaling", "mscale",
-      "mscale_all_dim", "routed_scaling", "norm_epsilon"};
+      "mscale_all_dim", "routed_scaling", "norm_epsilon",   "own_type"};
   const bool is_choice = when.expression().find("||") != std::string::npos;
   for (const std::string& part : is_choice ? std::vector{when.expression()}
                                            : Conjuncts(when.expression())) {

@@ -22,7 +22,10 @@ namespace {
 using Quantity = LogPatterns::Quantity;
 
 constexpr std::size_t kLongestShown = 240;
-// What follows the beginning of a bar.
+// What precedes the label of a bar: the rank, the container, the time.
+constexpr const char* kBarHead =
+    R"(^(?:\[[^\]]*\]:? ?|\d+: ?|[\w.-]+ *\| ?|[\d-]{10}[T ][\d:.,]+Z? ?)*)";
+// What follows it.
 constexpr const char* kBar =
     R"( *[0-9]+%\|.*\| *(\d+)/(\d+) \[([0-9:]+)<[^,\]]*, *([0-9.]+)(s/it|it/s))";
 
@@ -122,7 +125,8 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
     const char* key;
     LogPatterns::Expressions LogPatterns::*expressions;
     int groups;
-    const char* more = "";
+    const char* before = "";
+    const char* after = "";
   };
   for (const List& list : std::initializer_list<List>{
            {"step", &LogPatterns::step, 1},
@@ -130,7 +134,7 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
            {"other_step", &LogPatterns::other_step, 0},
            {"microbatch", &LogPatterns::microbatch, 0},
            {"ends_step", &LogPatterns::ends_step, 0},
-           {"progress_bar", &LogPatterns::progress_bar, 5, kBar},
+           {"progress_bar", &LogPatterns::progress_bar, 5, kBarHead, kBar},
            {"batch_size", &LogPatterns::batch_size, 1},
            {"sequence_length", &LogPatterns::sequence_length, 1},
            {"gpus", &LogPatterns::gpus, 1},
@@ -140,8 +144,8 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
     if (table.Has(list.key)) {
       patterns.*list.expressions =
           common::Map(table.GetStrings(list.key), [&](const std::string& text) {
-            return ReadExpression(table, list.key, text + list.more,
-                                  list.groups);
+            return ReadExpression(table, list.key,
+                                  list.before + text + list.after, list.groups);
           });
     }
   }
@@ -167,7 +171,9 @@ const LogPatterns& UsualLogPatterns() {
 
 LogPatterns ReadLogPatterns(const common::TomlTable& table) {
   LogPatterns usual = UsualLogPatterns();
-  usual.step.clear();  // it is less than a pattern of the table
+  // These are less than a pattern of the table.
+  usual.step.clear();
+  usual.progress_bar.clear();
   return Read(table, std::move(usual));
 }
 

@@ -42,7 +42,8 @@ struct LogPatterns {
   // Where a number, "{}" in the line, is no time of a step, and lines of steps
   // on other data.
   Expressions no_step_time, other_step;
-  // Lines that may be of a microbatch, of which a step has several.
+  // Lines that may be of a microbatch, of which a step has several, or whose
+  // two numbers count microbatches and steps.
   Expressions microbatch;
   // A line that ends a step, for frameworks that print no time: the time since
   // the line before is that of the step.

@@ -350,11 +350,48 @@ TEST(ProgramsWithAConfigJson, RefuseWhatIsNoLanguageModel) {
       EXPECT_EQ(LaunchOf(adapter, name).refusal, "") << adapter << " " << name;
     }
   }
+  // Types that Transformers does not have, and files of another type than
+  // their own.
+  for (const char* adapter : {"hf-trainer", "hf-trainer-fsdp", "deepspeed",
+                              "hf-trainer-deepspeed", "accelerate-fsdp"}) {
+    EXPECT_THAT(LaunchOf(adapter, "kimi-k2.json").refusal,
+                HasSubstr("no such model_type"))
+        << adapter;
+    EXPECT_THAT(LaunchOf(adapter,
+                         ReadModel(kModels / "llama-3.1-8b.json",
+                                   {.as = "qwen2", .parameters = ""}),
+                         kModels / "llama-3.1-8b.json")
+                    .refusal,
+                HasSubstr("the file's own model_type"))
+        << adapter;
+  }
   EXPECT_EQ(LaunchOf("nemo", "gpt-oss-20b.json").refusal, "");
   for (const char* name : {"mixtral-8x7b.json", "gemma3-4b.json",
                            "bloom-560m.json", "roberta-base.json"}) {
     EXPECT_THAT(LaunchOf("nemo", name).refusal, HasSubstr("no bridge"));
   }
+}
+
+// Its configurations end at these positions (decoder.py of 0.3.0).
+TEST(OtherFrameworks, LongerSequencesThanAConfigurationHasAreNotItsOwn) {
+  const auto text = [](const char* name, int sequence_length) {
+    AdapterJob job;
+    job.workload = {"m", ReadModel(kModels / name), 64, sequence_length,
+                    Precision::kBf16};
+    job.cluster.nodes = 1;
+    job.cluster.gpus_per_node = 8;
+    job.config_json = kModels / name;
+    const RenderedJob rendered =
+        Adapter::Find("torchtitan")
+            .RenderUsual(job, Canonical(ParseParallelConfig("dp=8")), ".");
+    return rendered.refusal + CommandLine(rendered);
+  };
+  EXPECT_THAT(text("llama-3.1-8b.json", 131072), HasSubstr("llama3_8b"));
+  EXPECT_THAT(text("llama-3.1-8b.json", 131073), HasSubstr("length=131073"));
+  EXPECT_THAT(text("qwen3-32b.json", 40960), HasSubstr("qwen3_32b"));
+  EXPECT_THAT(text("qwen3-32b.json", 40961), HasSubstr("length=40961"));
+  EXPECT_THAT(text("gpt-oss-20b.json", 131073), HasSubstr("of up to 131072"));
+  EXPECT_THAT(text("deepseek-v3.json", 16385), HasSubstr("of up to 16384"));
 }
 
 }  // namespace trials::model_refusals_test
