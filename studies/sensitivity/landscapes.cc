@@ -148,14 +148,14 @@ void AddToFigure(const JudgedClaim& claim, const common::Estimate& share,
   auto panel =
       std::ranges::find(figure.panels, claim.method, &plots::Panel::name);
   if (panel == figure.panels.end()) {
-    panel =
-        figure.panels.insert(panel, {.name = claim.method,
-                                     .title = claim.method,
-                                     .x_column = "claim",
-                                     .y_label = "clusters on which it holds",
-                                     .by_name = true,
-                                     .y_min = 0.0,
-                                     .y_max = 1.0});
+    panel = figure.panels.insert(panel,
+                                 {.name = claim.method,
+                                  .title = claim.method,
+                                  .x_column = "claim",
+                                  .y_label = "clusters on which it holds",
+                                  .by_name = true,
+                                  .y_min = -0.05,  // room for points at 0 and 1
+                                  .y_max = 1.05});
   }
   panel->series.push_back(
       {.name = claim.id,

@@ -1,12 +1,16 @@
 #include "trials/programs/log_scanner.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/measurement.h"
 
@@ -65,6 +69,7 @@ void LogScanner::TakeMemory(std::string_view text) {
 
 std::vector<TrialReport> LogScanner::Read(std::string_view line,
                                           std::optional<double> now_s) {
+  ++read_;
   const std::string text = PlainText(line);
   TakeMemory(text);
   if (!Find(patterns_.other_step, text).empty()) {
@@ -104,7 +109,15 @@ bool LogScanner::TakeNumber(const Line& line) {
     if (number.empty()) {
       continue;
     }
+    // The rate in a bar: its time tells more.
+    if (const auto bar = Find(UsualLogPatterns().progress_bar, line.text);
+        !line.now_s && !bar.empty() && bar[4].data() == number.data()) {
+      RefuseMicrobatch(line.text, line.text);
+      bar_.Take(bar);
+      return true;
+    }
     if (pattern.is_mean_of_run) {
+      bar_.End();
       mean_of_run_s_ = StepTime(pattern, comma_.Value(number).value_or(0.0));
       mean_has_others_ = has_other_steps_;
       return true;
@@ -132,38 +145,48 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
   if (!value) {
     return;
   }
-  double step_s = StepTime(pattern, *value);
+  std::optional<double> step_s = StepTime(pattern, *value);
   if (pattern.quantity == Quantity::kStepTime ||
       pattern.quantity == Quantity::kSteps) {
     RefuseMicrobatch(line.text, Replaced(line.text, number, "{}"));
   }
   if (pattern.quantity == Quantity::kStepTime) {
-    if (const auto other =
-            Find(patterns_.no_step_time, Replaced(line.text, number, "{}"));
-        !other.empty()) {
-      TakeOther(line.text, number);
-      return;
-    }
-    const auto parts_s = TimeInParts(line.text, number);
-    const auto unit = parts_s ? StepUnit() : UnitNextTo(line.text, number);
-    if (parts_s) {
-      step_s = *parts_s;
-    } else if (unit) {
-      step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
-    }
-    // The text has an end, a zero, behind the last number.
-    const char next = number.data()[number.size()];
-    if (!unit && std::isalpha(static_cast<unsigned char>(next)) != 0) {
-      TakeOther(line.text, number);  // it has an unknown unit
-      return;
-    }
-    if (!units_.Agrees(line.text, unit)) {
-      return;
-    }
+    step_s = TakeTime(line.text, number, *step_s, *value);
+  }
+  if (step_s && IsTime(*step_s)) {
+    TakeStep(line, number, *step_s);
+  }
+}
+
+std::optional<double> LogScanner::TakeTime(std::string_view line,
+                                           std::string_view number,
+                                           double step_s, double value) {
+  if (!Find(patterns_.no_step_time, Replaced(line, number, "{}")).empty()) {
+    TakeOther(line, number);
+    return std::nullopt;
+  }
+  const auto parts_s = TimeInParts(line, number);
+  const auto unit = parts_s ? StepUnit() : UnitNextTo(line, number);
+  if (parts_s) {
+    step_s = *parts_s;
+  } else if (unit) {
+    step_s = unit->is_rate ? unit->seconds / value : unit->seconds * value;
+  }
+  // The text has an end, a zero, behind the last number.
+  const char next = number.data()[number.size()];
+  if (!unit && std::isalpha(static_cast<unsigned char>(next)) != 0) {
+    TakeOther(line, number);  // it has an unknown unit
+    return std::nullopt;
+  }
+  if (!units_.Agrees(line, unit)) {
+    return std::nullopt;
   }
   if (IsTime(step_s)) {
-    TakeStep(line, number, step_s);
+    has_fractions_ |= parts_s || step_s != value ||
+                      number.find_first_not_of("0123456789") != number.npos;
+    whole_s_ = std::min(whole_s_.value_or(step_s), step_s);
   }
+  return step_s;
 }
 
 void LogScanner::TakeOther(std::string_view line, std::string_view number) {
@@ -186,23 +209,50 @@ void LogScanner::RefuseOthers(int allowed) const {
 }
 
 void LogScanner::RefuseMicrobatch(std::string_view line,
-                                  std::string_view text) const {
-  if (sizes_.microbatches > 1.0 && !Find(patterns_.microbatch, text).empty()) {
+                                  std::string_view text) {
+  const auto match = Find(patterns_.microbatch, text);
+  if (match.empty()) {
+    return;
+  }
+  double of_step = sizes_.microbatches;
+  if (match.size() > 2 && !match[2].empty()) {
+    const std::pair now = {common::NumberOrNan(match[1]),
+                           common::NumberOrNan(match[2])};
+    const auto first = microbatch_.value_or(now);
+    microbatch_ = first;
+    if (now.first > first.first + 2.0) {
+      of_step = std::max(of_step, (now.first - first.first) /
+                                      std::max(1.0, now.second - first.second));
+    }
+  }
+  constexpr double kSeveral = 1.5;
+  if (of_step > kSeveral) {
     throw std::invalid_argument(fmt::format(
         "'{}' may be of a microbatch, and a step has {:.0f}: name the time of "
         "a whole step, or print it",
-        ShownLine(line), sizes_.microbatches));
+        ShownLine(line), of_step));
   }
+}
+
+// The batch may grow during a run.
+bool LogScanner::IsOfOtherBatch(std::string_view line) const {
+  const auto batch = Find(patterns_.batch_size, line);
+  return !batch.empty() && sizes_.sequences > 0.0 &&
+         common::NumberOrNan(batch[1]) != sizes_.sequences;
 }
 
 void LogScanner::TakeStep(const Line& line, std::string_view number,
                           double step_s) {
   const auto by_number = numbered_.IsNew(patterns_.step, line.text, number);
   is_numbered_ = is_numbered_.value_or(by_number || !patterns_.step.empty());
-  if (*is_numbered_ && !by_number) {
+  if ((*is_numbered_ && !by_number) || IsOfOtherBatch(line.text)) {
     return;
   }
   ++lines_;
+  if (*is_numbered_ && !line.now_s) {
+    runs_.Take(numbered_.number(), step_s);
+    lines_of_runs_.push_back(read_ - 1);
+  }
   const std::string rest = Replaced(line.text, number, "");
   if (!*is_numbered_) {
     every_clock_.Take(rest, line.now_s, std::nullopt, step_s);
@@ -238,6 +288,12 @@ std::vector<TrialReport> LogScanner::Finish() {
         with(LogPatterns::Comma::kDecimal)));
   }
   RefuseOthers(0);
+  constexpr double kFewWholeSeconds = 8.0;
+  if (whole_s_ && !has_fractions_ && *whole_s_ < kFewWholeSeconds) {
+    throw std::invalid_argument(
+        "its times of steps are whole seconds, of which there are few: print "
+        "a tenth or a hundredth, too");
+  }
   const StepClock& clock = every_line_.lines.empty() ? clock_ : every_clock_;
   if (const std::string why = clock.WhyOther(); !why.empty()) {
     throw std::invalid_argument(why);
@@ -262,14 +318,57 @@ bool LogScanner::HasOnlyTheFirstStep() const {
   return steps_ == 1 && lines_ > 0 && numbered_.last() <= 1.0;
 }
 
+std::size_t LogScanner::LastRun() const {
+  const std::size_t begin = runs_.LastRun();
+  return begin == 0 ? 0 : lines_of_runs_[begin];
+}
+
 std::string LogScanner::Note() const {
   const double each = steps_ == 0 ? 0.0 : static_cast<double>(lines_) / steps_;
   if (each == 0.0 && steps_ > 0 && bar_.IsSeen()) {
     return "an iteration of its progress bar counts as a step";
   }
+  // The steps between the lines of a log.
+  constexpr std::array kIntervals = {10.0, 20.0, 25.0, 50.0, 100.0};
+  if (steps_ == 1 && common::Contains(kIntervals, numbered_.last())) {
+    return "its only line may be a mean with the slow first steps in it: a log "
+           "of more lines tells";
+  }
   return each < 1.5 ? ""
                     : fmt::format("{:.0f} lines a step, counted once", each);
 }
+
+namespace {
+
+// Why steps may not be those of later on, if they only get longer or shorter;
+// "" if they do not. The first one is slow.
+std::string WhyNotSettled(const std::vector<double>& step_times_s) {
+  constexpr std::size_t kFewest = 3;
+  constexpr double kGrowth = 1.2;
+  constexpr double kFall = 1.06;
+  if (step_times_s.size() < kFewest) {
+    return "";
+  }
+  const double last = step_times_s.back();
+  const std::vector<double> later(step_times_s.begin() + 1, step_times_s.end());
+  const bool grows = std::ranges::is_sorted(step_times_s) &&
+                     last > kGrowth * step_times_s.front();
+  const bool falls = later.size() >= kFewest &&
+                     std::ranges::is_sorted(later, std::greater()) &&
+                     common::Median(later) > kFall * last;
+  return grows || falls
+             ? fmt::format(
+                   "its times of a step only {}, from {:.4g} to {:.4g} s, as "
+                   "{} "
+                   "would: name the time of one step, or give a log of more "
+                   "steps",
+                   grows ? "grow" : "fall", step_times_s.front(), last,
+                   grows ? "a sum or a count"
+                         : "a mean with slow first steps in it")
+             : "";
+}
+
+}  // namespace
 
 LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
                  std::string_view text) {
@@ -289,13 +388,24 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
   for (const std::string_view line : common::Split(lines, '\n')) {
     take(scanner.Read(line, std::nullopt));
   }
+  if (std::size_t before = scanner.LastRun(); before > 0) {
+    std::size_t begin = 0;
+    for (; before > 0; --before) {
+      begin = lines.find('\n', begin) + 1;
+    }
+    return ReadLog(patterns, sizes, std::string_view(lines).substr(begin));
+  }
   take(scanner.Finish());
   if (scanner.HasOnlyTheFirstStep()) {
     throw std::invalid_argument(
         "the log has one step, and the first step of a run is slow: a log of "
         "several steps tells");
   }
-  if (const std::string why = WhyNoSteps(steps.step_times_s); !why.empty()) {
+  std::string why = WhyNoSteps(steps.step_times_s);
+  if (why.empty()) {
+    why = WhyNotSettled(steps.step_times_s);
+  }
+  if (!why.empty()) {
     throw std::invalid_argument(why);
   }
   steps.note = scanner.Note();

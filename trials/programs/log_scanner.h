@@ -48,7 +48,12 @@ class LogScanner {
   // Whether lines have one step, whose number is 1 or not known.
   [[nodiscard]] bool HasOnlyTheFirstStep() const;
 
-  // "4 lines a step, counted once"; "" for one line a step.
+  // Of a file, the line with which the last run begins, counted from 0, with
+  // which a new scanner finds its steps. Errors: throws std::invalid_argument
+  // for runs whose lines are mixed.
+  [[nodiscard]] std::size_t LastRun() const;
+
+  // What to know of its steps: "4 lines a step, counted once"; "" for nothing.
   [[nodiscard]] std::string Note() const;
 
  private:
@@ -62,12 +67,18 @@ class LogScanner {
   void TakeMemory(std::string_view text);
   [[nodiscard]] bool TakeNumber(const Line& line);
   void TakeValue(const LogPatterns::Pattern& pattern, const Line& line);
+  // With the unit that the line has; `step_s`: with that of the pattern.
+  // Nothing for a number that is no time of a step.
+  [[nodiscard]] std::optional<double> TakeTime(std::string_view line,
+                                               std::string_view number,
+                                               double step_s, double value);
   void TakeStep(const Line& line, std::string_view number, double step_s);
   void AddSteps(const std::vector<double>& steps_s);
   void TakeOther(std::string_view line, std::string_view number);
   void RefuseOthers(int allowed) const;
   // `text`: the line, with "{}" for the number that was taken for a time.
-  void RefuseMicrobatch(std::string_view line, std::string_view text) const;
+  void RefuseMicrobatch(std::string_view line, std::string_view text);
+  [[nodiscard]] bool IsOfOtherBatch(std::string_view line) const;
 
   const LogPatterns& patterns_;
   StepSizes sizes_;
@@ -89,6 +100,12 @@ class LogScanner {
   EndedSteps ended_;
   ProgressBar bar_;
   std::optional<double> mean_of_run_s_;
+  std::size_t read_ = 0;  // lines
+  RunsOfFile runs_;
+  std::vector<std::size_t> lines_of_runs_;
+  std::optional<std::pair<double, double>> microbatch_;  // and step, counts
+  std::optional<double> whole_s_;  // the least, without has_fractions_
+  bool has_fractions_ = false;
   bool has_other_steps_ = false;
   bool mean_has_others_ = false;
 };

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/statistics.h"
 #include "common/text.h"
 #include "trials/programs/log_number.h"
 
@@ -57,11 +58,53 @@ std::optional<bool> NumberedSteps::IsNew(
   if (!number) {
     return std::nullopt;
   }
+  number_ = *number;
   constexpr double kMostLag = 16.0;
   const bool is_new =
       *number > last_ || (pattern.empty() && *number + kMostLag < last_);
   last_ = is_new ? *number : last_;
   return is_new;
+}
+
+void RunsOfFile::Take(double number, double step_s) {
+  lines_.push_back({number, step_s});
+}
+
+std::size_t RunsOfFile::LastRun() const {
+  constexpr double kAlike = 1.25;  // times of ranks
+  std::map<double, std::vector<double>> times_s;
+  std::vector<double> ratios;
+  const auto add = [&ratios](const std::vector<double>& of_step_s) {
+    const auto [least_s, most_s] = std::ranges::minmax(of_step_s);
+    ratios.push_back(most_s / least_s);
+  };
+  std::vector<std::size_t> begins;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    times_s[lines_[i].number].push_back(lines_[i].step_s);
+    if (i > 0 && lines_[i].number < lines_[i - 1].number) {
+      begins.push_back(i);
+      add({lines_[i].step_s, lines_[i - 1].step_s});
+    }
+  }
+  for (const auto& [number, of_step_s] : times_s) {
+    if (of_step_s.size() > 1) {
+      add(of_step_s);
+    }
+  }
+  if (ratios.empty() || common::Median(ratios) < kAlike) {
+    return 0;
+  }
+  if (begins.empty() || 4 * begins.size() > lines_.size()) {
+    throw std::invalid_argument(
+        "its lines of one step have times that differ by more than those of "
+        "ranks, as if two runs wrote at the same time: a log of one run tells");
+  }
+  if (begins.back() + 1 == lines_.size()) {
+    throw std::invalid_argument(
+        "its last run has one step, and the first step of a run is slow: cut "
+        "the log to the lines of one run");
+  }
+  return begins.back();
 }
 
 std::optional<bool> TimedSteps::IsNew(std::string_view line,
@@ -104,6 +147,7 @@ void StepGaps::Add(double gap_s, double steps) {
   counts_.push_back(steps);
   seconds_ += gap_s;
   steps_ += steps;
+  most_steps_ = std::max(most_steps_, steps);
 }
 
 double StepGaps::Typical() const {
@@ -137,23 +181,32 @@ void StepClock::Take(std::string_view line, std::optional<double> now_s,
   }
 }
 
+std::string StepClock::WhyMoreThanTheTrial(double found_s) const {
+  constexpr double kMore = 1.25;
+  constexpr double kStartSeconds = 1.0;  // which take longer
+  const auto lines = static_cast<double>(steps_s_.size());
+  return now_s_ &&
+                 lines * found_s > kMore * (*now_s_ - begin_s_) + kStartSeconds
+             ? fmt::format(
+                   "the pattern finds {:g} steps of {:.3g} s in a trial of "
+                   "{:.3g} s: another unit, a mean with slow first steps, or "
+                   "the time of several steps; name the time of one step, and "
+                   "print its unit",
+                   lines, found_s, *now_s_ - begin_s_)
+             : "";
+}
+
 std::string StepClock::WhyOther() const {
   constexpr std::size_t kFewest = 2;
   constexpr double kFar = 2.0;
-  // What steps have around them, and the start of a program takes longer.
-  constexpr double kAroundSeconds = 0.02;
-  constexpr double kStartSeconds = 1.0;
-  // More than the clock has is impossible; the first line may come late.
-  constexpr double kMore = 1.25;
+  constexpr double kNumberedFar = 1.4;     // no line leaves a step out
+  constexpr double kAroundSeconds = 0.02;  // what steps have around them
+  // More than the clock has is impossible.
+  constexpr double kMore = 1.08;
   const double found_s = common::Median(steps_s_);
   const auto lines = static_cast<double>(steps_s_.size());
-  if (now_s_ &&
-      lines * found_s > kMore * (*now_s_ - begin_s_) + kStartSeconds) {
-    return fmt::format(
-        "the pattern finds {:g} steps of {:.3g} s in a trial of {:.3g} s: "
-        "another unit, a mean with slow first steps, or the time of several "
-        "steps; name the time of one step, and print its unit",
-        lines, found_s, *now_s_ - begin_s_);
+  if (std::string why = WhyMoreThanTheTrial(found_s); !why.empty()) {
+    return why;
   }
   const std::vector<double>& each_s = gaps_.each_s();
   if (each_s.size() < kFewest) {
@@ -168,12 +221,17 @@ std::string StepClock::WhyOther() const {
   if (is_ticker) {
     return "";
   }
-  const bool is_part = clock_s > kFar * found_s + kAroundSeconds;
-  // Lines that come together are late.
+  const bool is_part =
+      clock_s > (is_numbered_ ? kNumberedFar : kFar) * found_s + kAroundSeconds;
+  // Lines that come together are late, as are the last ones of a log. A few
+  // slow steps, such as the first, are no more than there was.
+  const double usual_s =
+      std::min(found_s, common::Mean({steps_s_.begin() + 1, steps_s_.end()}));
   const bool is_several =
-      2.0 * static_cast<double>(each_s.size()) >= lines - 1.0 &&
-      ((gaps_.steps() - 1.0) * found_s > kMore * gaps_.seconds() ||
-       (found_s > kFar * clock_s && gaps_.steps() * found_s > gaps_.seconds()));
+      (gaps_.steps() - gaps_.most_steps()) * usual_s >
+          kMore * gaps_.seconds() + resolution_s_ ||
+      (2.0 * static_cast<double>(each_s.size()) >= lines - 1.0 &&
+       found_s > kFar * clock_s && gaps_.steps() * found_s > gaps_.seconds());
   return is_part || is_several
              ? fmt::format(
                    "the log has a step each {:.3g} s, and the pattern finds "
@@ -267,14 +325,18 @@ void ProgressBar::Take(const std::vector<std::string_view>& match) {
   const double total = number(2);
   auto bar = std::ranges::find(bars_, total, &Bar::total);
   if (bar == bars_.end()) {
+    if (has_ended_ && bars_.empty()) {
+      return;
+    }
     bar = bars_.insert(bar, {.total = total, .first = number(1)});
   }
+  bar->seconds = std::max(bar->seconds, elapsed_s);
   const bool is_back = std::exchange(total_, total) != total;
   if (is_back) {
     bar->gaps.Restart(kLeastSecondsOfBar);
   }
+  bar->goes_on |= is_back && bar->count > 0.0 && number(1) >= bar->count;
   if (number(1) > bar->count) {
-    bar->goes_on |= is_back && bar->count > 0.0;
     bar->count = number(1);
     bar->step_s = match[5] == "s/it" ? number(4) : 1.0 / number(4);
     bar->gaps.Take(elapsed_s, bar->count, kEnoughSecondsOfBar);
@@ -293,8 +355,17 @@ double ProgressBar::StepTime() const {
   std::vector<Bar> bars = bars_;
   std::erase_if(bars, [](Bar& bar) {
     bar.gaps.Restart(kLeastSecondsOfBar);
-    return bar.is_other || bar.gaps.seconds() < kEnoughSecondsOfBar;
+    return bar.is_other;
   });
+  const auto is_short = [](const Bar& bar) {
+    return bar.gaps.seconds() < kEnoughSecondsOfBar;
+  };
+  // A bar after one that has ended may be the one of training, too.
+  if (bars.size() > 1 &&
+      (is_short(bars[0]) || bars[0].goes_on || bars[0].count < bars[0].total) &&
+      !std::ranges::all_of(bars, is_short)) {
+    std::erase_if(bars, is_short);
+  }
   if (bars.size() > 1 && std::ranges::count(bars, true, &Bar::goes_on) == 1) {
     std::erase_if(bars, [](const Bar& bar) { return !bar.goes_on; });
   }
@@ -305,13 +376,15 @@ double ProgressBar::StepTime() const {
         bars[0].total, bars[1].total));
   }
   const Bar& bar = bars.empty() ? bars_.front() : bars.front();
-  if (bars.empty() && (bar.count > bar.first || bar.count <= 1.0)) {
+  const bool has_gap = !bars.empty() && !is_short(bar);
+  if (!has_gap && (bar.count > bar.first || bar.count <= 1.0)) {
     throw std::invalid_argument(fmt::format(
-        "its progress bar is {:g} s long, whose rate has the slow first steps "
-        "in it: a log of {:g} s tells",
-        bar.gaps.seconds(), kEnoughSecondsOfBar));
+        "its progress bar is at {:g} of {:g} after {:g} s, and its rate has "
+        "the slow first steps in it: {:g} s of steps between its lines, with "
+        "no other loop among them, tell",
+        bar.count, bar.total, bar.seconds, kEnoughSecondsOfBar));
   }
-  return bars.empty() ? bar.step_s : bar.gaps.Typical();
+  return has_gap ? bar.gaps.Typical() : bar.step_s;
 }
 
 }  // namespace trials

@@ -24,9 +24,30 @@ class NumberedSteps {
       const LogPatterns::Expressions& pattern, std::string_view line,
       std::string_view value);
   [[nodiscard]] double last() const { return last_; }
+  // Of the line, if it had one.
+  [[nodiscard]] double number() const { return number_; }
 
  private:
   double last_ = -1.0;
+  double number_ = -1.0;
+};
+
+// The steps of a file that several runs may have written to, one after the
+// other: then a number comes again, with another time.
+class RunsOfFile {
+ public:
+  // The next line that has the time of a step; lines are counted from 0.
+  void Take(double number, double step_s);
+  // The line with which the last run begins. Errors: throws
+  // std::invalid_argument for runs whose lines are mixed.
+  [[nodiscard]] std::size_t LastRun() const;
+
+ private:
+  struct Line {
+    double number;
+    double step_s;
+  };
+  std::vector<Line> lines_;
 };
 
 // By time: lines within a quarter of a step are one step.
@@ -59,6 +80,7 @@ class StepGaps {
   [[nodiscard]] const std::vector<double>& each_s() const { return each_s_; }
   [[nodiscard]] double seconds() const { return seconds_; }
   [[nodiscard]] double steps() const { return steps_; }
+  [[nodiscard]] double most_steps() const { return most_steps_; }  // of a gap
   // The mean of gaps like most of them: others have an evaluation, a
   // checkpoint.
   [[nodiscard]] double Typical() const;
@@ -72,6 +94,7 @@ class StepGaps {
   std::vector<double> counts_;  // of steps
   double seconds_ = 0.0;
   double steps_ = 0.0;
+  double most_steps_ = 0.0;
 };
 
 // The clock between lines of steps, beside what their numbers say.
@@ -88,6 +111,8 @@ class StepClock {
   [[nodiscard]] std::string WhyOther() const;
 
  private:
+  [[nodiscard]] std::string WhyMoreThanTheTrial(double found_s) const;
+
   StepGaps gaps_;
   double begin_s_;
   std::optional<double> now_s_;  // of the last line, in a trial
@@ -138,6 +163,8 @@ class ProgressBar {
   void Take(const std::vector<std::string_view>& match);
   // A line of steps on other data: a bar that has ended was of these.
   void TakeOther();
+  // The end of training: if it had no bar, others are of other loops.
+  void End() { has_ended_ = true; }
   [[nodiscard]] bool IsSeen() const { return !bars_.empty(); }
   // Errors: throws std::invalid_argument for a bar that is too short, and for
   // bars of which none is known to be that of training.
@@ -148,13 +175,15 @@ class ProgressBar {
     double total;
     double first = 0.0;  // count
     double count = 0.0;
-    double step_s = 0.0;  // its rate as a time
+    double step_s = 0.0;   // its rate as a time
+    double seconds = 0.0;  // that its lines show
     StepGaps gaps;
     bool is_other = false;  // its steps are on other data
     bool goes_on = false;   // after another bar
   };
   std::vector<Bar> bars_;
   double total_ = 0.0;  // of the last line
+  bool has_ended_ = false;
 };
 
 }  // namespace trials

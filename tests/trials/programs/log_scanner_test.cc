@@ -96,7 +96,7 @@ TEST(LogScanner, ReadsStepTimeAndMemoryOfEachFramework) {
        64.0 * 4096 / (8192 * 8),
        66.91 * 1073741824},
       {"nanotron",
-       {"01/01/2026 12:00:00 [INFO|DP=0|TP=0]: iteration: 5 / 15 | "
+       {"01/01/2026 12:00:00 [INFO|DP=0|TP=0]: iteration: 6 / 15 | "
         "consumed_tokens: 1.31M | time_per_iteration_ms: 1.22K | "
         "tokens_per_sec: 215K | tokens_per_sec_per_gpu: 26.9K",
         " Memory usage: 1.00MiB. Peak allocated 456.50MiB. Peak reserved: "
@@ -386,6 +386,9 @@ TEST(LogScanner, TheClockTellsWholeStepsFromOthers) {
   EXPECT_EQ(error(2.0, "12:{:02}:{:02},{:03} step {} took 1.5 s"), "no error");
   EXPECT_EQ(error(15.0, "12:{:02}:{:02},{:03} step {}0 took 1.5 s"), "no error")
       << "a line is for ten steps";
+  EXPECT_THAT(error(3.0, "12:{:02}:{:02},{:03} step {} took 1.5 s"),
+              HasSubstr("a part of a step"))
+      << "half a step, as of another batch";
   EXPECT_THAT(error(15.0, "12:{:02}:{:02},{:03} at {}: took 1.5 s"),
               HasSubstr("print the number of the step, too"))
       << "lines without a number may leave steps out";
@@ -428,6 +431,7 @@ TEST(LogScanner, AnOddGapBetweenLinesDoesNotHideTheClock) {
       EXPECT_THAT(error(45.0, 15.0, odd, restarts), HasSubstr("each 45 s"));
       EXPECT_THAT(error(5.0, 15.0, odd, restarts), HasSubstr("each 5 s"));
       EXPECT_EQ(error(15.0, 14.5, odd, restarts), "no error");
+      EXPECT_THAT(error(15.0, 19.0, {}, restarts), HasSubstr("each 15 s"));
     }
   }
 }
@@ -457,7 +461,7 @@ TEST(LogScanner, TheClockOfATrialRulesOutTimesOfShortSteps) {
               HasSubstr("5 steps of 120 s in a trial"));
   EXPECT_THAT(error(0.12, all(120.0), 5),
               HasSubstr("5 steps of 120 s in a trial"));
-  EXPECT_THAT(error(0.12, all(2.0), 1, "at {}: took {}"),
+  EXPECT_THAT(error(0.12, all(2.1), 1, "at {}: took {}"),
               HasSubstr("several steps"));
   EXPECT_THAT(error(0.12, {1.8, 1.6, 1.5, 1.4, 1.2}),
               HasSubstr("a mean with slow first steps"));
@@ -643,12 +647,194 @@ TEST(LogScanner, ABarCountsNeitherEvaluationsNorOtherRuns) {
   EXPECT_THAT(
       fakes::ErrorOf([&] { return time(evaluation + Bars(1, 40, 90, 15.0)); }),
       HasSubstr("bars of 50 and of 90"));
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return time(Bars(2, 2, 3, 0.6) + "\n" +
+                            Bars(281, 284, 873, 4.3, 1536.0));
+              }),
+              HasSubstr("bars of 3 and of 873"))
+      << "both short";
+  EXPECT_THAT(
+      fakes::ErrorOf([&] {
+        return time(Bars(1, 15, 15, 12.0) + "\n" + Bars(1, 4, 200, 3.0));
+      }),
+      HasSubstr("bars of 15 and of 200"))
+      << "one that has ended before another begins";
+  EXPECT_NEAR(
+      time("{'train_samples_per_second': 21.3}\n" + Bars(1, 500, 500, 0.4)),
+      64 / 21.3, 0.01)
+      << "a bar after the end of training";
   EXPECT_THAT(fakes::ErrorOf([&] { return time(Bars(1, 1, 90, 31.0)); }),
               HasSubstr("has the slow first steps in it"));
   EXPECT_THAT(fakes::ErrorOf([&] {
                 return time(dict + "{'train_samples_per_second': 160.0}");
               }),
               HasSubstr("with the time of evaluations in it"));
+}
+
+std::string Numbered(int from, int to, double step_s, const char* form) {
+  std::string text;
+  for (int i = from; i <= to; ++i) {
+    text += fmt::format(fmt::runtime(form), i, step_s + 0.01 * (i % 2)) + "\n";
+  }
+  return text;
+}
+
+TEST(LogScanner, OfSeveralRunsInAFileTheLastOneCounts) {
+  for (const char* form :
+       {"step: {} took {:.2f} s", "[rank0] iteration {} | took {:.2f}"}) {
+    for (const char* step : {"", "step = '(?:step:|iteration) +(\\d+)'"}) {
+      const auto median = [&](const std::string& text) {
+        return ReadLines("took ([0-9.]+)", {text}, step).step_times_s.at(1);
+      };
+      const std::string slow = Numbered(1, 20, 5.0, form);
+      EXPECT_NEAR(median(slow + Numbered(1, 20, 1.5, form)), 1.5, 0.02);
+      EXPECT_NEAR(median(slow + Numbered(1, 8, 1.5, form)), 1.5, 0.02)
+          << "a shorter one";
+      EXPECT_NEAR(median(slow + Numbered(15, 22, 1.5, form)), 1.5, 0.02)
+          << "from a checkpoint";
+      EXPECT_NEAR(median(slow + Numbered(1, 20, 3.0, form) +
+                         Numbered(1, 20, 1.5, form)),
+                  1.5, 0.02);
+      EXPECT_NEAR(median(Numbered(1, 2, 5.0, form) + Numbered(1, 9, 1.5, form)),
+                  1.5, 0.02)
+          << "a crash after two steps";
+      EXPECT_THAT(fakes::ErrorOf([&] {
+                    return median(slow + Numbered(15, 15, 9.0, form));
+                  }),
+                  HasSubstr("its last run has one step"));
+      std::string mixed;
+      for (int i = 1; i <= 20; ++i) {
+        mixed += Numbered(i, i, 5.0, form) + Numbered(i, i, 1.5, form);
+      }
+      EXPECT_THAT(fakes::ErrorOf([&] { return median(mixed); }),
+                  HasSubstr("two runs wrote at the same time"));
+    }
+  }
+  // Two ranks, one after the other, and epochs that count from the beginning.
+  const char* form = "step: {} took {:.2f} s";
+  EXPECT_THAT(ReadLines("took ([0-9.]+)",
+                        {Numbered(1, 8, 1.5, form) + Numbered(1, 8, 1.6, form)})
+                  .step_times_s,
+              SizeIs(8));
+  EXPECT_THAT(ReadLines("took ([0-9.]+)", {Numbered(1, 30, 1.5, form) +
+                                           Numbered(1, 30, 1.6, form)})
+                  .step_times_s,
+              SizeIs(60));
+}
+
+TEST(LogScanner, TheNumberOfAStepIsNoLineOfTheSource) {
+  const auto steps = [](const char* form) {
+    std::vector<std::string> lines;
+    for (int i = 1; i <= 6; ++i) {
+      lines.push_back(fmt::format(fmt::runtime(form), i, i == 1 ? 6.57 : 0.57));
+    }
+    return ReadLines(" time: ([0-9.]+)", lines).step_times_s;
+  };
+  for (const char* form : {
+           "INFO | core.trainer:after_iter:238 - epoch: 4, iter: {}/7393, "
+           "step time: {}s",
+           "INFO:root:step {}, step time: {}",
+           "mmengine - INFO - Iter(train) [{}0/2046]  eta: 0:29:39  time: {}",
+           "mmdet - INFO - Epoch [1][{}0/7517]  eta: 4:44:04, time: {}, "
+           "data_time: 0.031",
+           "INFO:train:train_step:88 global_step: {} time: {}",
+       }) {
+    EXPECT_THAT(steps(form), SizeIs(6)) << form;
+  }
+}
+
+TEST(LogScanner, ALabelOfARateInFrontOfANumberIsRefused) {
+  for (const char* label :
+       {"It/sec ", "its/s: ", "it/s=", "it_per_s: ", "ex/s: ", "up/s ",
+        "steps/min: ", "iters per hour: ", "grad_norm: ", "ppl: ", "acc: ",
+        "memory=", "time_remaining_h: ", "Time/seq ", "time per sample: "}) {
+    EXPECT_THAT(fakes::ErrorOf([&] {
+                  return ReadLines(std::string(label) + "([0-9.]+)",
+                                   {fmt::format("Iter 11: {}1.019", label),
+                                    fmt::format("Iter 12: {}1.018", label),
+                                    fmt::format("Iter 13: {}1.018", label)});
+                }),
+                Not("no error"))
+        << label;
+  }
+}
+
+TEST(LogScanner, TimesThatOnlyGrowOrFallAreNotSettled) {
+  const auto error = [](const std::vector<double>& times_s,
+                        const char* form = "x{} took {} s") {
+    std::vector<std::string> lines;
+    for (const double time_s : times_s) {
+      lines.push_back(
+          fmt::format(fmt::runtime(form), lines.size() + 2, time_s));
+    }
+    return fakes::ErrorOf([&] { return ReadLines("took ([0-9.]+)", lines); });
+  };
+  EXPECT_THAT(error({9.1, 10.1, 11.1, 12.1}), HasSubstr("only grow"));
+  EXPECT_THAT(error({7.5, 32.5, 62.5}), HasSubstr("only grow"));
+  EXPECT_THAT(error({35.9, 19.5, 18.7, 14.7}), HasSubstr("only fall"));
+  EXPECT_THAT(error({9.0, 5.51, 4.25, 4.25, 3.9, 3.5}), HasSubstr("only fall"));
+  EXPECT_EQ(error({30.5, 2.3, 2.25, 2.24}), "no error") << "a slow start";
+  EXPECT_EQ(error({2.1, 2.2, 2.15, 2.2}), "no error");
+  EXPECT_THAT(error({12, 1, 1, 2, 1}, "x{} took {:.0f} s"),
+              HasSubstr("whole seconds"));
+  EXPECT_EQ(error({120, 100, 101, 100}, "x{} took {:.0f} s"), "no error");
+}
+
+TEST(LogScanner, CountsOfMicrobatchesAndStepsTellThemApart) {
+  const auto error = [](int of_step) {
+    std::vector<std::string> lines;
+    for (int i = 46; i <= 60; ++i) {
+      lines.push_back(fmt::format("Epoch 1 | iter {} step {} | iter time: {}.5",
+                                  i, i / of_step, i % 3 + 10));
+    }
+    return fakes::ErrorOf(
+        [&] { return ReadLines("iter time: ([0-9.]+)", lines); });
+  };
+  EXPECT_EQ(error(1), "no error");
+  EXPECT_THAT(error(5), HasSubstr("may be of a microbatch, and a step has"));
+  EXPECT_THAT(error(100), HasSubstr("may be of a microbatch, and a step has"));
+}
+
+TEST(LogScanner, OnlyLinesOfTheBatchOfTheJobCount) {
+  const auto steps = [](int first, int second) {
+    std::vector<std::string> lines;
+    for (int i = 1; i <= 11; ++i) {
+      lines.push_back(fmt::format(
+          "iteration {}/ 100 | elapsed time per iteration (ms): {}.5 | global "
+          "batch size: {} |",
+          i, i < 7 ? 1100 : 2100, i < 7 ? first : second));
+    }
+    return ReadLines("iteration .ms.: ([0-9.]+)", lines).step_times_s;
+  };
+  EXPECT_THAT(steps(32, 64), testing::Each(testing::DoubleNear(2.1, 0.01)));
+  EXPECT_THAT(steps(64, 128), testing::Each(testing::DoubleNear(1.1, 0.01)));
+  EXPECT_THAT(steps(32, 128), testing::IsEmpty());
+}
+
+TEST(LogScanner, TheRateInABarIsReadByTheTimeOfTheBar) {
+  std::string text;
+  for (int i = 1; i <= 30; ++i) {  // 2.5 s, but 30 s for the first one
+    const double elapsed_s = 27.5 + 2.5 * i;
+    text += fmt::format(
+        "steps:   3%|#   | {}/90 [{:02}:{:02}<49:00, "
+        "{:.2f}s/it, loss=2]\r",
+        i, static_cast<int>(elapsed_s) / 60, static_cast<int>(elapsed_s) % 60,
+        elapsed_s / i);
+  }
+  EXPECT_THAT(ReadLines("([0-9.]+)s/it", {text}).step_times_s,
+              ElementsAre(testing::DoubleNear(2.5, 0.1)));
+  for (const char* head :
+       {"", "worker-0  | ", "2026-01-02T03:04:05.678Z ", "[rank0]: "}) {
+    std::string lines = head + text;
+    for (std::size_t at = 0; (at = lines.find('\r', at)) != std::string::npos;
+         ++at) {
+      lines.replace(at, 1, std::string("\n") + head);
+    }
+    EXPECT_THAT(ReadLog(Adapter::Find("accelerate-fsdp").log(), kSizes, lines)
+                    .step_times_s,
+                ElementsAre(testing::DoubleNear(2.5, 0.1)))
+        << head;
+  }
 }
 
 TEST(LogPatterns, WhereNothingMatchesTheMostSimilarLinesAreNamed) {
@@ -672,7 +858,7 @@ TEST(LogScanner, IgnoresImpossibleNumbersAndLongLines) {
   EXPECT_FALSE(has("took 1e9 s"));
   EXPECT_FALSE(has("took 1.2.3 s"));
   EXPECT_FALSE(has(std::string(1 << 20, 'x')));
-  EXPECT_TRUE(has("took 2 s"));
+  EXPECT_TRUE(has("took 2.5 s"));
 }
 
 TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
