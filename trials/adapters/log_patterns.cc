@@ -24,7 +24,7 @@ using Quantity = LogPatterns::Quantity;
 constexpr std::size_t kLongestShown = 240;
 // What precedes the label of a bar: the rank, the container, the time.
 constexpr const char* kBarHead =
-    R"(^(?:\[[^\]]*\]:? ?|\d+: ?|[\w.-]+ *\| ?|[\d-]{10}[T ][\d:.,]+Z? ?)*)";
+    R"(^(?:\[[^\]]*\]:? ?|\d+: ?|[A-Za-z][\w.-]* *\| ?|[\d-]{10}[T ][\d:.,]+Z? ?)*)";
 // What follows it.
 constexpr const char* kBar =
     R"( *[0-9]+%\|.*\| *(\d+)/(\d+) \[([0-9:]+)<[^,\]]*, *([0-9.]+)(s/it|it/s))";
@@ -185,6 +185,11 @@ std::vector<std::string_view> Find(const LogPatterns::Expressions& expressions,
     }
   }
   return {};
+}
+
+std::string_view WithoutBarHead(std::string_view line) {
+  static const common::Pattern head(kBarHead);
+  return line.substr(head.Find(line)[0].size());
 }
 
 std::string WhatWasTried(const LogPatterns& patterns, std::string_view log) {

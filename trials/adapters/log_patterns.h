@@ -67,6 +67,9 @@ constexpr std::array<std::string_view, 3> NamesOf(LogPatterns::Comma /*type*/) {
 [[nodiscard]] std::vector<std::string_view> Find(
     const LogPatterns::Expressions& expressions, std::string_view text);
 
+// The line without what may precede a bar: the rank, the container, the time.
+[[nodiscard]] std::string_view WithoutBarHead(std::string_view line);
+
 // What the log of any program looks like: experiments/adapters/log/usual.toml.
 [[nodiscard]] const LogPatterns& UsualLogPatterns();
 

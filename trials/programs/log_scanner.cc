@@ -32,6 +32,33 @@ bool IsTime(double step_s) {
   return step_s >= kLeastStepSeconds && step_s <= kMostStepSeconds;
 }
 
+// Why steps may not be those of later on, if they only get longer or shorter;
+// "" if they do not. The first one is slow.
+std::string WhyNotSettled(const std::vector<double>& step_times_s) {
+  constexpr std::size_t kFewest = 3;
+  constexpr double kGrowth = 1.2;
+  constexpr double kFall = 1.06;
+  if (step_times_s.size() < kFewest) {
+    return "";
+  }
+  const double last = step_times_s.back();
+  const std::vector<double> later(step_times_s.begin() + 1, step_times_s.end());
+  const bool grows = std::ranges::is_sorted(step_times_s) &&
+                     last > kGrowth * step_times_s.front();
+  const bool falls = later.size() >= kFewest &&
+                     std::ranges::is_sorted(later, std::greater()) &&
+                     common::Median(later) > kFall * last;
+  return grows || falls
+             ? fmt::format(
+                   "its times of a step only {}, from {:.4g} to {:.4g} s, as "
+                   "{} would: name the time of one step, or give a log of "
+                   "more steps",
+                   grows ? "grow" : "fall", step_times_s.front(), last,
+                   grows ? "a sum or a count"
+                         : "a mean with slow first steps in it")
+             : "";
+}
+
 }  // namespace
 
 double LogScanner::StepTime(const LogPatterns::Pattern& pattern,
@@ -88,12 +115,27 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line,
       AddSteps(ended_.Take(*now_s));
     }
   } else if (!TakeNumber({text, now_s}) && !now_s) {
-    if (const auto bar = Find(patterns_.progress_bar, text); !bar.empty()) {
-      RefuseMicrobatch(text, text);
-      bar_.Take(bar);
-    }
+    (void)TakeBar(text, Find(patterns_.progress_bar, text));
   }
   return std::exchange(new_, {});
+}
+
+// Returns whether there is a bar.
+bool LogScanner::TakeBar(std::string_view line,
+                         const std::vector<std::string_view>& bar) {
+  if (bar.empty()) {
+    return false;
+  }
+  RefuseMicrobatch(line, line);
+  RefuseMicrobatch(line, WithoutBarHead(line));
+  bar_.Take(bar);
+  return true;
+}
+
+// The time of a bar tells more than its rate.
+bool LogScanner::TakeRateOfBar(std::string_view line, std::string_view rate) {
+  const auto bar = Find(UsualLogPatterns().progress_bar, line);
+  return !bar.empty() && bar[4].data() == rate.data() && TakeBar(line, bar);
 }
 
 // Returns whether a pattern finds a number.
@@ -109,11 +151,7 @@ bool LogScanner::TakeNumber(const Line& line) {
     if (number.empty()) {
       continue;
     }
-    // The rate in a bar: its time tells more.
-    if (const auto bar = Find(UsualLogPatterns().progress_bar, line.text);
-        !line.now_s && !bar.empty() && bar[4].data() == number.data()) {
-      RefuseMicrobatch(line.text, line.text);
-      bar_.Take(bar);
+    if (!line.now_s && TakeRateOfBar(line.text, number)) {
       return true;
     }
     if (pattern.is_mean_of_run) {
@@ -250,8 +288,7 @@ void LogScanner::TakeStep(const Line& line, std::string_view number,
   }
   ++lines_;
   if (*is_numbered_ && !line.now_s) {
-    runs_.Take(numbered_.number(), step_s);
-    lines_of_runs_.push_back(read_ - 1);
+    runs_.Take({numbered_.number(), step_s, read_ - 1});
   }
   const std::string rest = Replaced(line.text, number, "");
   if (!*is_numbered_) {
@@ -291,8 +328,8 @@ std::vector<TrialReport> LogScanner::Finish() {
   constexpr double kFewWholeSeconds = 8.0;
   if (whole_s_ && !has_fractions_ && *whole_s_ < kFewWholeSeconds) {
     throw std::invalid_argument(
-        "its times of steps are whole seconds, of which there are few: print "
-        "a tenth or a hundredth, too");
+        "its times of steps are few whole seconds, which is too coarse: print "
+        "tenths or hundredths, too");
   }
   const StepClock& clock = every_line_.lines.empty() ? clock_ : every_clock_;
   if (const std::string why = clock.WhyOther(); !why.empty()) {
@@ -318,11 +355,6 @@ bool LogScanner::HasOnlyTheFirstStep() const {
   return steps_ == 1 && lines_ > 0 && numbered_.last() <= 1.0;
 }
 
-std::size_t LogScanner::LastRun() const {
-  const std::size_t begin = runs_.LastRun();
-  return begin == 0 ? 0 : lines_of_runs_[begin];
-}
-
 std::string LogScanner::Note() const {
   const double each = steps_ == 0 ? 0.0 : static_cast<double>(lines_) / steps_;
   if (each == 0.0 && steps_ > 0 && bar_.IsSeen()) {
@@ -337,38 +369,6 @@ std::string LogScanner::Note() const {
   return each < 1.5 ? ""
                     : fmt::format("{:.0f} lines a step, counted once", each);
 }
-
-namespace {
-
-// Why steps may not be those of later on, if they only get longer or shorter;
-// "" if they do not. The first one is slow.
-std::string WhyNotSettled(const std::vector<double>& step_times_s) {
-  constexpr std::size_t kFewest = 3;
-  constexpr double kGrowth = 1.2;
-  constexpr double kFall = 1.06;
-  if (step_times_s.size() < kFewest) {
-    return "";
-  }
-  const double last = step_times_s.back();
-  const std::vector<double> later(step_times_s.begin() + 1, step_times_s.end());
-  const bool grows = std::ranges::is_sorted(step_times_s) &&
-                     last > kGrowth * step_times_s.front();
-  const bool falls = later.size() >= kFewest &&
-                     std::ranges::is_sorted(later, std::greater()) &&
-                     common::Median(later) > kFall * last;
-  return grows || falls
-             ? fmt::format(
-                   "its times of a step only {}, from {:.4g} to {:.4g} s, as "
-                   "{} "
-                   "would: name the time of one step, or give a log of more "
-                   "steps",
-                   grows ? "grow" : "fall", step_times_s.front(), last,
-                   grows ? "a sum or a count"
-                         : "a mean with slow first steps in it")
-             : "";
-}
-
-}  // namespace
 
 LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
                  std::string_view text) {

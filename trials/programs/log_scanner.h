@@ -51,7 +51,7 @@ class LogScanner {
   // Of a file, the line with which the last run begins, counted from 0, with
   // which a new scanner finds its steps. Errors: throws std::invalid_argument
   // for runs whose lines are mixed.
-  [[nodiscard]] std::size_t LastRun() const;
+  [[nodiscard]] std::size_t LastRun() const { return runs_.LastRun(); }
 
   // What to know of its steps: "4 lines a step, counted once"; "" for nothing.
   [[nodiscard]] std::string Note() const;
@@ -66,6 +66,10 @@ class LogScanner {
                                 double number) const;
   void TakeMemory(std::string_view text);
   [[nodiscard]] bool TakeNumber(const Line& line);
+  [[nodiscard]] bool TakeBar(std::string_view line,
+                             const std::vector<std::string_view>& bar);
+  [[nodiscard]] bool TakeRateOfBar(std::string_view line,
+                                   std::string_view rate);
   void TakeValue(const LogPatterns::Pattern& pattern, const Line& line);
   // With the unit that the line has; `step_s`: with that of the pattern.
   // Nothing for a number that is no time of a step.
@@ -102,7 +106,6 @@ class LogScanner {
   std::optional<double> mean_of_run_s_;
   std::size_t read_ = 0;  // lines
   RunsOfFile runs_;
-  std::vector<std::size_t> lines_of_runs_;
   std::optional<std::pair<double, double>> microbatch_;  // and step, counts
   std::optional<double> whole_s_;  // the least, without has_fractions_
   bool has_fractions_ = false;

@@ -66,10 +66,6 @@ std::optional<bool> NumberedSteps::IsNew(
   return is_new;
 }
 
-void RunsOfFile::Take(double number, double step_s) {
-  lines_.push_back({number, step_s});
-}
-
 std::size_t RunsOfFile::LastRun() const {
   constexpr double kAlike = 1.25;  // times of ranks
   std::map<double, std::vector<double>> times_s;
@@ -104,7 +100,7 @@ std::size_t RunsOfFile::LastRun() const {
         "its last run has one step, and the first step of a run is slow: cut "
         "the log to the lines of one run");
   }
-  return begins.back();
+  return lines_[begins.back()].line;
 }
 
 std::optional<bool> TimedSteps::IsNew(std::string_view line,

@@ -36,17 +36,18 @@ class NumberedSteps {
 // other: then a number comes again, with another time.
 class RunsOfFile {
  public:
-  // The next line that has the time of a step; lines are counted from 0.
-  void Take(double number, double step_s);
+  struct Line {
+    double number;  // of the step
+    double step_s;
+    std::size_t line;  // of the file, counted from 0
+  };
+  void Take(const Line& line) { lines_.push_back(line); }
   // The line with which the last run begins. Errors: throws
-  // std::invalid_argument for runs whose lines are mixed.
+  // std::invalid_argument for runs whose lines are mixed, and for a last run of
+  // one step.
   [[nodiscard]] std::size_t LastRun() const;
 
  private:
-  struct Line {
-    double number;
-    double step_s;
-  };
   std::vector<Line> lines_;
 };
 

@@ -780,6 +780,24 @@ TEST(LogScanner, TimesThatOnlyGrowOrFallAreNotSettled) {
   EXPECT_EQ(error({120, 100, 101, 100}, "x{} took {:.0f} s"), "no error");
 }
 
+TEST(LogScanner, ABarOfMicrobatchesIsRefusedBehindAnyHead) {
+  StepSizes sizes = kSizes;
+  sizes.microbatches = 4;
+  const LogPatterns patterns = Adapter::Find("accelerate-fsdp").log();
+  for (const char* head :
+       {"", "worker-0  | ", "2026-01-02T03:04:05.678Z ", "[rank0]: ", "0: "}) {
+    for (const char* label :
+         {"", "Epoch 1: ", "training: ", "1|1|Loss: 1.4: "}) {
+      const std::string line = fmt::format(
+          "{}{}  3%|#   | 2/90 [00:30<49:00, 2.50s/it]", head, label);
+      EXPECT_THAT(
+          fakes::ErrorOf([&] { return ReadLog(patterns, sizes, line); }),
+          HasSubstr("may be of a microbatch"))
+          << line;
+    }
+  }
+}
+
 TEST(LogScanner, CountsOfMicrobatchesAndStepsTellThemApart) {
   const auto error = [](int of_step) {
     std::vector<std::string> lines;
