@@ -38,10 +38,6 @@ add_library(yaml INTERFACE)
 add_library(PkgConfig::yaml ALIAS yaml)
 target_link_libraries(yaml INTERFACE ${YAML_LIBRARY})
 
-add_library(xgboost_at_run_time STATIC cmake/portable/xgboost.cc)
-target_include_directories(xgboost_at_run_time PRIVATE ${CMAKE_SOURCE_DIR} ${XGBOOST_INCLUDE})
-target_link_libraries(xgboost_at_run_time PRIVATE fmt::fmt)
-set(XGBOOST_LIBRARY xgboost_at_run_time)
 add_library(newer_glibc STATIC cmake/portable/glibc.cc)
 link_libraries(newer_glibc)
 

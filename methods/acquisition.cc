@@ -63,15 +63,33 @@ GaussLegendre MakeGaussLegendre() {
   return rule;
 }
 
+constexpr double kWidestStep = 0.8;
+
+double TrapezoidWeight(double z) { return std::exp(-0.5 * z * z); }
+
+// At 0, kWidestStep, 2 kWidestStep, ...
+using TrapezoidWeights =
+    std::array<double, static_cast<std::size_t>(kReach / kWidestStep) + 1>;
+TrapezoidWeights MakeTrapezoidWeights() {
+  TrapezoidWeights weights{};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = TrapezoidWeight(kWidestStep * static_cast<double>(i));
+  }
+  return weights;
+}
+
 // Trapezoid rule in z: exact to rounding for narrow beliefs.
 FeasibilityMoments NarrowFeasibility(double mean, double stddev) {
-  const double step = stddev > 0.95 / 0.8 ? 0.95 / stddev : 0.8;
+  static const TrapezoidWeights widest = MakeTrapezoidWeights();
+  const bool narrower = stddev > 0.95 / kWidestStep;
+  const double step = narrower ? 0.95 / stddev : kWidestStep;
   const int reach = static_cast<int>(kReach / step);
   FeasibilityMoments sum;
   double weights = 0.0;
   for (int i = -reach; i <= reach; ++i) {
     const double z = step * i;
-    const double weight = std::exp(-0.5 * z * z);
+    const double weight =
+        narrower ? TrapezoidWeight(z) : widest.at(std::abs(i));
     const double g = FeasibleAt(mean + stddev * z);
     sum.first += weight * g;
     sum.second += weight * g * g;
@@ -162,10 +180,13 @@ double MeanAbsoluteDeviation(const ConstrainedBelief& belief,
     const double distance = kReach - side * center;
     const double stretch = std::asinh(distance / width);
     for (std::size_t i = 0; i < rule.node.size(); ++i) {
-      const double t = stretch * rule.node[i];
-      const double z = center + side * width * std::sinh(t);
+      const double growth = std::exp(stretch * rule.node[i]);
+      const double decay = 1.0 / growth;
+      const double sinh = 0.5 * (growth - decay);
+      const double cosh = 0.5 * (growth + decay);
+      const double z = center + side * width * sinh;
       sum +=
-          rule.weight[i] * width * stretch * std::cosh(t) * NormalDensity(z) *
+          rule.weight[i] * width * stretch * cosh * NormalDensity(z) *
           ConditionalDeviation(belief, mean_feasible,
                                belief.excess_mean + belief.excess_stddev * z);
     }

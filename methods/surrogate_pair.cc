@@ -458,7 +458,9 @@ const surrogates::Prediction& SurrogatePair::Comparable(double& best_value) {
   relative_.variance = Doubt() * prediction_.variance;
   for (Eigen::Index i = 0; i < relative_.size(); ++i) {
     const double d = prediction_.mean[i] - best;
-    const double slope = std::abs(d) > 1e-6 ? std::expm1(d) / d : 1.0;
+    const double slope =  // (exp(d) - 1) / d
+        std::abs(d) > 1e-3 ? (relative_.mean[i] - 1.0) / d
+                           : 1.0 + d / 2.0 + d * d / 6.0;
     relative_.variance[i] *= slope * slope;
   }
   best_value = 1.0;
