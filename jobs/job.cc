@@ -16,6 +16,7 @@
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
 #include "trials/simulator/error_band.h"
+#include "trials/simulator/gpu_model.h"
 
 namespace jobs {
 namespace {
@@ -240,6 +241,48 @@ FrameworkChoice FindFramework(const std::string& name) {
   return choice;
 }
 
+void SetFramework(const std::string& name, Job& job) {
+  job.framework = FindFramework(name);
+  const auto& adapter = job.framework.adapter;
+  job.workload.training = adapter ? adapter->training() : trials::Training();
+  trials::FileSettings file;
+  if (!job.config_file.empty()) {
+    if (!adapter || !adapter->ReadsSettings()) {
+      throw InputError(fmt::format(
+          "--config-file: no file of {} is read for a forecast, those of "
+          "DeepSpeed, Accelerate, FSDP, torchtitan and nanotron are; say what "
+          "it sets by --training, --precision, --batch and --rule",
+          name));
+    }
+    if (!std::filesystem::is_regular_file(job.config_file)) {
+      throw InputError(fmt::format("--config-file {}: there is no such file",
+                                   job.config_file.string()));
+    }
+    file = adapter->ReadSettings(
+        {{adapter->FileOption(), job.config_file.string()},
+         {},
+         job.workload,
+         job.cluster});
+    job.notes = file.notes;
+  }
+  SetTraining(file, job.training, job.workload);
+  if (job.workload.precision != trials::Precision::kFp16 &&
+      job.framework.framework.gradients.fp32_gradients) {
+    job.workload.training.fp32_gradients = false;  // it sums so anyway
+  }
+  // Whatever the framework, the GPU must have this precision.
+  (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);
+  ChangeConstants(job.constants, job.framework.framework);
+}
+
+void ChangeConstants(const std::vector<std::string>& constants,
+                     trials::Framework& framework) {
+  for (const std::string& constant : constants) {
+    trials::ChangeFramework(
+        common::TomlTable::ParseString(constant, "--constant"), framework);
+  }
+}
+
 std::vector<trials::Guess> GuessesOf(const Job& job) {
   return trials::GuessesOf(job.workload, job.cluster.gpu,
                            job.framework.framework);
@@ -358,7 +401,8 @@ std::vector<trials::Rule> JobRules(const Job& job) {
       all.push_back(std::move(rule));
     }
   }
-  for (const std::string knob : {"dp_replicate", "etp", "torch_compile"}) {
+  for (const std::string knob : {"dp_replicate", "etp", "torch_compile", "tp",
+                                 "pp", "cp", "ep", "model_chunks"}) {
     if (job.framework.adapter && !job.framework.adapter->Sets(knob)) {
       all.push_back(trials::Rule::Parse(
           fmt::format("${} != {}", knob,

@@ -38,11 +38,22 @@ struct Job {
   trials::Workload workload;
   trials::Cluster cluster;
   FrameworkChoice framework;
-  std::vector<std::string> rules;          // the user's, see trials::Rule
-  std::filesystem::path config_json = {};  // of the model, if it has one
-  std::vector<std::string> notes = {};     // on the framework's own file
-  std::filesystem::path config_file = {};  // that file, if the user gives one
+  std::vector<std::string> rules;           // the user's, see trials::Rule
+  std::filesystem::path config_json = {};   // of the model, if it has one
+  std::vector<std::string> notes = {};      // on the framework's own file
+  std::filesystem::path config_file = {};   // that file, if the user gives one
+  std::vector<std::string> training = {};   // the user's settings, "KEY=VALUE"
+  std::vector<std::string> constants = {};  // and constants of the framework
 };
+
+// Gives a job a framework, with the training that its file, the user's file and
+// the user's settings say, and the user's constants.
+// Errors: throws InputError for an unknown name, for a file that it does not
+// read, and for settings that contradict the file.
+void SetFramework(const std::string& name, Job& job);
+// Changes constants of a framework, "KEY=VALUE".
+void ChangeConstants(const std::vector<std::string>& constants,
+                     trials::Framework& framework);
 
 // What makes forecasts of a job a guess (trials::Guess).
 [[nodiscard]] std::vector<trials::Guess> GuessesOf(const Job& job);

@@ -441,7 +441,20 @@ std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
       knob->Set(config, value);
     }
     for (const auto& [knob, value] : flags) {
+      const auto is_same = [knob](const auto& before) {
+        return before.first == knob;
+      };
+      if (std::ranges::any_of(settings, is_same)) {
+        throw std::invalid_argument(fmt::format("{} is given twice, as {}, too",
+                                                knob->name, knob->flag.name));
+      }
       knob->SetFlag(config, value);
+      const bool on = value == "1" || Truth(value) == true;
+      if (on && knob->Get(config) == knob->Default()) {
+        throw std::invalid_argument(
+            fmt::format("{} = {} has no effect without {}", knob->flag.name,
+                        value, knob->active.text));
+      }
       settings.emplace_back(knob, knob->Get(config));
     }
   }

@@ -269,10 +269,14 @@ CalibratedJob CalibratedJob::Of(const trials::Workload& workload,
   return {
       cluster.gpu.name, framework,
       fmt::format("{} layers, hidden {}, {} heads, ffn {}, vocabulary {}, {} "
-                  "experts, {} tokens a sequence",
+                  "experts, {} tokens a sequence{}{}",
                   model.layers, model.hidden_size, model.attention_heads,
                   model.ffn_size, model.vocab_size, model.experts,
-                  workload.sequence_length)};
+                  workload.sequence_length,
+                  workload.precision == trials::Precision::kBf16
+                      ? ""
+                      : fmt::format(", {}", ToString(workload.precision)),
+                  workload.training.IsUsual() ? "" : ", other training")};
 }
 
 CalibrationPrior CalibrationPrior::Of(

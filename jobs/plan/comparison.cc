@@ -113,7 +113,7 @@ std::string SideText(const ComparedSide& side) {
   std::string text =
       fmt::format("{}: {:.0f} tokens/s/GPU, MFU {:.0f}%", side.name,
                   side.one.tokens_per_s_per_gpu, 100.0 * side.one.mfu);
-  if (side.one.peak_memory_bytes > side.allowed_bytes) {
+  if (!side.Fits()) {
     text += fmt::format(" (does not fit: {:.1f} GB, {:.1f} GB are allowed)",
                         side.one.peak_memory_bytes / kGiga,
                         side.allowed_bytes / kGiga);
@@ -124,12 +124,12 @@ std::string SideText(const ComparedSide& side) {
 }  // namespace
 
 ComparedSide SideOf(const Forecaster& forecaster, const std::string& words) {
-  const auto side = [&](const Prediction& one) {
+  const auto side = [&](const Prediction& one, const std::string& notes = "") {
     const trials::StepReport report = forecaster.Report(one.config);
     return ComparedSide{
         fmt::format("{} on {}, {}", forecaster.job().framework.name,
                     forecaster.job().cluster.gpu.name, LayoutName(one.config)),
-        one, report, forecaster.AllowedBytes()};
+        one, report, forecaster.AllowedBytes(), notes};
   };
   const Forecast forecast = forecaster.MakeForecast(words.empty() ? 1 : -1);
   if (words.empty()) {
@@ -154,7 +154,7 @@ ComparedSide SideOf(const Forecaster& forecaster, const std::string& words) {
                           JobRules(forecaster.job()));
     }
     if (broken.empty()) {
-      return side(forecaster.Predict(completed.config));
+      return side(forecaster.Predict(completed.config), completed.notes);
     }
   } catch (const trials::InvalidPlan& e) {
     fail("not offered: " + e.reason());
@@ -179,12 +179,15 @@ std::string ComparisonText(const ComparedSide& first,
   const double ratio =
       second.one.tokens_per_s_per_gpu / first.one.tokens_per_s_per_gpu;
   const std::string text =
-      fmt::format("1: {}\n2: {}\n", SideText(first), SideText(second));
+      fmt::format("1: {}\n{}2: {}\n{}", SideText(first), first.notes,
+                  SideText(second), second.notes);
+  const auto causes = [](const char* of, const std::string& found) {
+    return found.empty() ? "" : fmt::format("; {}: {}", of, found);
+  };
   const std::string verdict = fmt::format(
-      "2 trains {:.3g} times as many tokens per second and GPU; step: {}; "
-      "memory: {}\n",
-      ratio, Causes(times, step.change(), 1.0, "s"),
-      Causes(bytes, memory.change(), kGiga, "GB"));
+      "2 trains {:.3g} times as many tokens per second and GPU{}{}\n", ratio,
+      causes("step", Causes(times, step.change(), 1.0, "s")),
+      causes("memory", Causes(bytes, memory.change(), kGiga, "GB")));
   return plots::WrapLines(text, columns) + "\n" + plots::ToText(table) + "\n" +
          plots::WrapLines(verdict, columns);
 }
@@ -196,7 +199,8 @@ common::Json ComparisonJson(const ComparedSide& first,
     common::Json json = common::ToJson(side->one);
     json["name"] = side->name;
     json["config"] = ToString(side->one.config);
-    json["fits"] = side->one.peak_memory_bytes <= side->allowed_bytes;
+    json["fits"] = side->Fits();
+    json["notes"] = side->notes;
     for (const auto& [name, seconds] : TimesOf(*side)) {
       json["seconds"][name] = seconds;
     }

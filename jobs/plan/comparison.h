@@ -15,6 +15,11 @@ struct ComparedSide {
   Prediction one;
   trials::StepReport report;
   double allowed_bytes = 0.0;  // of a GPU, with the headroom free
+  std::string notes;           // lines on words without effect
+
+  [[nodiscard]] bool Fits() const {
+    return one.peak_memory_bytes <= allowed_bytes;
+  }
 };
 
 // The configuration that the words name, or the fastest one for "".

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "trials/constraints.h"
 #include "trials/objective.h"
 #include "trials/programs/trial_rendering.h"
@@ -39,13 +40,32 @@ std::string AsSettings(std::string text) {
   return text;
 }
 
-// How many of the settings a configuration does not have.
+// How many of the settings a configuration does not have. A value that no plan
+// has, such as communication that does not overlap, is not had either where the
+// parameter has no effect.
 std::ptrdiff_t Missing(const Settings& settings, const ParallelConfig& config,
-                       const Job& job) {
+                       const Job& job, const Settings& unplanned = {}) {
   return std::ranges::count_if(settings, [&](const auto& setting) {
-    return trials::ValueOf(*setting.first, config, job.workload.batch_size) !=
-           setting.second;
+    const auto& [knob, value] = setting;
+    return trials::ValueOf(*knob, config, job.workload.batch_size) != value ||
+           (common::Contains(unplanned, setting) &&
+            !knob->active.holds(config));
   });
+}
+
+// The settings that no configuration has where they have an effect.
+Settings UnplannedOf(const Settings& settings, const Forecaster& forecaster) {
+  Settings unplanned;
+  for (const auto& [knob, value] : settings) {
+    if (knob->active.holds && !knob->structural &&
+        std::ranges::none_of(
+            forecaster.space().configs(), [&](const ParallelConfig& config) {
+              return knob->active.holds(config) && knob->Get(config) == value;
+            })) {
+      unplanned.emplace_back(knob, value);
+    }
+  }
+  return unplanned;
 }
 
 // Removes settings that have no effect with the others. Returns notes.
@@ -84,12 +104,12 @@ ParallelConfig WithSettings(ParallelConfig config, const Forecaster& forecaster,
                             const Settings& settings) {
   const int gpus = forecaster.job().cluster.gpus();
   const auto set = [&] {
-    config.sp = 1;
+    config.sp = 0;
     config.microbatches = 0;
     for (const auto& [knob, value] : settings) {
       knob->Set(config, value);
     }
-    config.sp = config.sp == 1 ? config.tp : config.sp;  // as in every plan
+    config.sp = config.sp == 0 ? config.tp : config.sp;  // as in every plan
   };
   const int microbatches = config.microbatches;
   set();
@@ -113,7 +133,7 @@ ParallelConfig WithSettings(ParallelConfig config, const Forecaster& forecaster,
 // the one that breaks the fewest constraints and rules, so that values that are
 // not named are not what is refused; of these, the first or nearest.
 ParallelConfig Outside(const Forecaster& forecaster, const Forecast& forecast,
-                       const Settings& settings,
+                       const Settings& settings, const Settings& unplanned,
                        const std::vector<trials::Rule>& rules) {
   const Job& job = forecaster.job();
   std::vector<ParallelConfig> others = forecaster.space().configs();
@@ -126,7 +146,7 @@ ParallelConfig Outside(const Forecaster& forecaster, const Forecast& forecast,
   for (const ParallelConfig& other : others) {
     const ParallelConfig config = WithSettings(other, forecaster, settings);
     if (seen.insert(config).second) {
-      found[{Missing(settings, config, job) > 0,
+      found[{Missing(settings, config, job, unplanned) > 0,
              Violations(job, config, rules).size()}]
           .push_back(config);
     }
@@ -144,18 +164,19 @@ Completed CompleteSettings(const Forecaster& forecaster,
   const bool is_name = text.find(' ') != std::string::npos;
   Completed completed{.settings = trials::ParseSettings(AsSettings(text))};
   completed.notes = DropWithoutEffect(forecaster, completed.settings);
+  const Settings unplanned = UnplannedOf(completed.settings, forecaster);
   std::vector<ParallelConfig> found;
   for (const ParallelConfig& config : forecaster.space().configs()) {
-    if (Missing(completed.settings, config, job) == 0 &&
+    if (Missing(completed.settings, config, job, unplanned) == 0 &&
         (!is_name || LayoutName(config) == text)) {
       found.push_back(config);
     }
   }
   const std::optional<Prediction> best = forecaster.BestOf(found);
   completed.is_candidate = best.has_value();
-  completed.config =
-      best ? best->config
-           : Outside(forecaster, forecast, completed.settings, JobRules(job));
+  completed.config = best ? best->config
+                          : Outside(forecaster, forecast, completed.settings,
+                                    unplanned, JobRules(job));
   return completed;
 }
 

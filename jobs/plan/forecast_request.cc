@@ -1,8 +1,8 @@
 #include "jobs/plan/forecast_request.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <exception>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -323,49 +323,17 @@ Inputs ReadInputs(const ForecastRequest& request) {
 
 Job JobOf(const ForecastRequest& request, const Inputs& inputs,
           const MachineSize& size, const std::string& framework) {
-  Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
-          FindFramework(framework), request.rules,
-          FindConfigJson(request.model)};
-  if (job.framework.adapter) {
-    job.workload.training = job.framework.adapter->training();
-  }
-  trials::FileSettings file;
-  if (!request.config_file.empty()) {
-    if (!job.framework.adapter || !job.framework.adapter->ReadsSettings()) {
-      throw InputError(fmt::format(
-          "--config-file: no file of {} is read for a forecast, those of "
-          "DeepSpeed, Accelerate, FSDP, torchtitan and nanotron are; say what "
-          "it sets by --training, --precision, --batch and --rule",
-          framework));
-    }
-    if (!std::filesystem::is_regular_file(request.config_file)) {
-      throw InputError(fmt::format("--config-file {}: there is no such file",
-                                   request.config_file.string()));
-    }
-    file = job.framework.adapter->ReadSettings(
-        {{job.framework.adapter->FileOption(), request.config_file.string()},
-         {},
-         job.workload,
-         job.cluster});
-    job.notes = file.notes;
-    job.config_file = request.config_file;
-  }
-  std::vector<std::string> settings = request.training;
+  Job job{.workload = inputs.workload,
+          .cluster = WithSize(inputs.node, size, request.nics_per_node),
+          .rules = request.rules,
+          .config_json = FindConfigJson(request.model),
+          .config_file = request.config_file,
+          .training = request.training,
+          .constants = request.constants};
   if (!request.precision.empty()) {
-    settings.push_back("precision=" + common::Lower(request.precision));
+    job.training.push_back("precision=" + common::Lower(request.precision));
   }
-  SetTraining(file, settings, job.workload);
-  if (job.workload.precision != trials::Precision::kFp16 &&
-      job.framework.framework.gradients.fp32_gradients) {
-    job.workload.training.fp32_gradients = false;  // it sums so anyway
-  }
-  // Whatever the framework, the GPU must have this precision.
-  (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);
-  for (const std::string& constant : request.constants) {
-    trials::ChangeFramework(
-        common::TomlTable::ParseString(constant, "--constant"),
-        job.framework.framework);
-  }
+  SetFramework(framework, job);
   return job;
 }
 
@@ -531,34 +499,66 @@ std::vector<std::string_view> TrainingOptionsOf(
   });
 }
 
+// The options that would not count beside a question.
+std::vector<std::string_view> NotDone(const ForecastRequest& request,
+                                      std::string_view question) {
+  const bool buys = question == "--tokens";
+  const bool compares = question == "--compare" || question == "--trainjob";
+  const bool explains =
+      question == "--why" || question == "--log" || question == "--check";
+  const bool several = buys || compares;
+  return NamesOf({
+      {"--write", (several || explains) && !request.write.path.empty()},
+      {"--trace", (several || (explains && question != "--log")) &&
+                      !request.trace.empty()},
+      {"--html", compares && !request.html.empty()},
+      {"--most-money", several && request.most_money > 0.0},
+      {"--config", several && !request.config.empty()},
+      {"--csv", compares && request.format == OutputFormat::kCsv},
+  });
+}
+
+struct Problem {
+  bool holds;
+  std::string message;
+};
+
+// Errors: throws InputError with the message of the first that holds.
+void Refuse(const std::vector<Problem>& problems) {
+  const auto found = std::ranges::find_if(problems, &Problem::holds);
+  if (found != problems.end()) {
+    throw InputError(found->message);
+  }
+}
+
+bool IsCalibrated(const ForecastRequest& request) {
+  return !request.calibrate.empty() || !request.calibration.empty();
+}
+
 // Errors: throws InputError for options of which one would not count.
 void CheckQuestions(const ForecastRequest& request) {
   const std::string_view question = QuestionOf(request);
   const bool buys = question == "--tokens";
-  if (buys || question == "--trainjob" || question == "--compare") {
-    const auto not_done = NamesOf({{"--write", !request.write.path.empty()},
-                                   {"--trace", !request.trace.empty()},
-                                   {"--html", !buys && !request.html.empty()},
-                                   {"--most-money", request.most_money > 0.0},
-                                   {"--config", !request.config.empty()}});
-    if (!not_done.empty()) {
-      throw InputError(fmt::format("{} cannot be combined with {}",
-                                   fmt::join(not_done, ", "), question));
-    }
-  }
+  const auto not_done = NotDone(request, question);
   const auto alone = TrainingOptionsOf(request.training_assumptions);
-  if (!buys && !alone.empty()) {
-    throw InputError(fmt::format("{} can only be used with --tokens",
-                                 fmt::join(alone, ", ")));
-  }
-  if (!request.step_time.empty() && question != "--log") {
-    throw InputError("--step-time says where --log has the time of a step");
-  }
-  if (request.accept_foreign && request.calibrate.empty() &&
-      request.calibration.empty()) {
-    throw InputError(
-        "--accept-foreign belongs to --calibrate or --calibration");
-  }
+  const bool kinds = request.machine.gpu.find(',') != std::string::npos;
+  Refuse({
+      {!not_done.empty(), fmt::format("{} cannot be combined with {}",
+                                      fmt::join(not_done, ", "), question)},
+      {!request.config.empty() && !request.write.path.empty(),
+       "--write writes the fastest layout, not that of --config: pin it with "
+       "--rule, as in --rule '$tp != 4'"},
+      {buys && IsCalibrated(request) &&
+           (kinds || request.frameworks.size() != 1),
+       "--tokens with a calibration needs one --gpu and one --framework: those "
+       "of the measured steps"},
+      {!buys && !alone.empty(), fmt::format("{} can only be used with --tokens",
+                                            fmt::join(alone, ", "))},
+      {!request.step_time.empty() && question != "--log",
+       "--step-time says where --log has the time of a step"},
+      {request.accept_foreign && !IsCalibrated(request),
+       "--accept-foreign belongs to --calibrate or --calibration"},
+  });
 }
 
 // Errors: throws InputError for options that do not go together.
@@ -575,15 +575,13 @@ void CheckFolder(const LaunchFolder& write) {
 }
 
 void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
-  struct Problem {
-    bool holds;
-    std::string message;
-  };
   const bool one = inputs.frameworks.size() == 1 && inputs.sizes.size() == 1;
   const bool limited = request.most_money > 0.0;
   const bool priced = request.valuation.price_per_gpu_hour > 0.0;
   const bool calibrates = !request.calibrate.empty();
-  const std::array<Problem, 6> problems = {{
+  Refuse({
+      {calibrates && inputs.frameworks.size() > 1,
+       "--calibrate needs one --framework: that of the measured steps"},
       {request.why && request.why->empty(),
        "--why: it is empty; give values, such as dp=8,tp=2, or a layout as "
        "printed"},
@@ -604,18 +602,14 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
            !(one && !request.trace.empty()),
        "--config is the configuration of a run: give its --log, or --trace "
        "with one --framework"},
-  }};
-  for (const auto& [holds, message] : problems) {
-    if (holds) {
-      throw InputError(message);
-    }
-  }
+  });
   CheckFolder(request.write);
 }
 
 // Errors: throws InputError for an option that needs one size.
 void CheckSeveralSizes(const ForecastRequest& request) {
   const std::string option = request.why                            ? "--why"
+                             : !request.check.empty()               ? "--check"
                              : !request.html.empty()                ? "--html"
                              : !request.trace.empty()               ? "--trace"
                              : !request.write.path.empty()          ? "--write"
@@ -664,11 +658,15 @@ std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
              : header + ToText(scaling, request);
 }
 
+bool IsLayout(const std::string& word) {
+  return word.empty() || word.find('=') != std::string::npos;
+}
+
 // What a word of --compare names.
 ComparedSide SideOf(const ForecastRequest& request, const std::string& word) {
   ForecastRequest changed = request;
   std::string layout;
-  if (word.empty() || word.find('=') != std::string::npos) {
+  if (IsLayout(word)) {
     layout = word;
   } else if (common::Contains(trials::DataFileNames("frameworks"), word) ||
              common::Contains(trials::Adapter::Names(),
@@ -690,9 +688,27 @@ ComparedSide SideOf(const ForecastRequest& request, const std::string& word) {
     }
   }
   const Inputs inputs = ReadInputs(changed);
-  const Job job =
-      JobOf(changed, inputs, inputs.sizes.front(), inputs.frameworks.front());
-  return SideOf(Forecaster(job, ForecastOptionsOf(changed, job)), layout);
+  std::optional<ComparedSide> fastest;  // of the frameworks
+  std::exception_ptr refused;
+  for (const std::string& framework : inputs.frameworks) {
+    try {
+      const Job job = JobOf(changed, inputs, inputs.sizes.front(), framework);
+      ComparedSide side =
+          SideOf(Forecaster(job, ForecastOptionsOf(changed, job)), layout);
+      const auto rank = [](const ComparedSide& of) {
+        return std::pair(!of.Fits(), of.one.step_time_s);
+      };
+      if (!fastest || rank(side) < rank(*fastest)) {
+        fastest = std::move(side);
+      }
+    } catch (const InputError&) {
+      refused = refused ? refused : std::current_exception();
+    }
+  }
+  if (!fastest) {
+    std::rethrow_exception(refused);
+  }
+  return *std::move(fastest);
 }
 
 ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
@@ -702,6 +718,11 @@ ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
     throw InputError(
         "--compare takes one or two layouts, frameworks, kinds of GPUs or "
         "clusters, on one size of the machine and without --write");
+  }
+  if (IsCalibrated(request) && !std::ranges::all_of(words, IsLayout)) {
+    throw InputError(
+        "--compare with a calibration compares layouts: a calibration is of "
+        "one framework and one kind of GPU");
   }
   const ComparedSide first = SideOf(request, words.size() > 1 ? words[0] : "");
   const ComparedSide second = SideOf(request, words.back());

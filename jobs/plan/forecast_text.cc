@@ -118,13 +118,16 @@ std::string ReleaseText(const Job& job, const trials::ParallelConfig& config,
   const FrameworkChoice& choice = job.framework;
   std::string text;
   for (const std::string& name : trials::OtherReleases(choice.name)) {
-    const trials::Framework other = trials::FindFramework(name);
+    trials::Framework other = trials::FindFramework(name);
+    ChangeConstants(job.constants, other);
     const double other_s =
         trials::Simulator(job.workload, job.cluster, {other, nullptr})
             .Simulate(config)
             .step_time_s;
-    text += fmt::format("{} {} ({}) {:+.0f}%", text.empty() ? ":" : ",", name,
-                        other.release, 100.0 * (other_s / step_time_s - 1.0));
+    text += fmt::format(
+        "{} {}{} {:+.0f}%", text.empty() ? ":" : ",", name,
+        other.release.empty() ? "" : fmt::format(" ({})", other.release),
+        100.0 * (other_s / step_time_s - 1.0));
   }
   return text.empty() ? ""
                       : fmt::format(

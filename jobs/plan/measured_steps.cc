@@ -1,7 +1,9 @@
 #include "jobs/plan/measured_steps.h"
 
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -79,6 +81,19 @@ void AddTrials(const fs::path& run_folder, const Job& job,
   }
 }
 
+// Where a row names their size alone.
+int MicrobatchesOf(const trials::ParallelConfig& config,
+                   const trials::Workload& workload, const fs::path& path) {
+  const std::int64_t step = std::int64_t{config.dp} * config.micro_batch_size;
+  if (workload.batch_size % step != 0) {
+    throw InputError(fmt::format(
+        "{}: dp * micro_batch_size does not divide --batch {} ({}): add a "
+        "column microbatches",
+        path.string(), workload.batch_size, ToString(config)));
+  }
+  return static_cast<int>(workload.batch_size / step);
+}
+
 std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
                                   std::string& note) {
   const trials::Workload& workload = job.workload;
@@ -89,6 +104,10 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
     note += fmt::format("note: {}\n", each);
   }
   CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
+  std::set<std::string> columns;
+  for (const std::string& name : table.header()) {
+    columns.insert(trials::ColumnName(name));
+  }
   std::vector<MeasuredStep> steps;
   for (const auto& csv_row : table.rows()) {
     const trials::MeasuredRow row =
@@ -105,6 +124,18 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
                       .peak_memory_bytes = std::isnan(row.peak_memory_bytes)
                                                ? 0.0
                                                : row.peak_memory_bytes};
+    if (step.config.micro_batch_size > 0 && step.batch_size == 0 &&
+        !columns.contains("microbatches")) {
+      step.config.microbatches = MicrobatchesOf(step.config, workload, path);
+    }
+    if (const int tokens =
+            row.facts.Int("sequence_length", workload.sequence_length);
+        tokens != workload.sequence_length) {
+      throw InputError(fmt::format(
+          "{}: a row has sequences of {} tokens, and the job of {}: give the "
+          "--seq of the rows",
+          path.string(), tokens, workload.sequence_length));
+    }
     if (step.config.micro_batch_size > 0) {
       const double batch = 1.0 * step.config.dp * step.config.microbatches *
                            step.config.micro_batch_size;

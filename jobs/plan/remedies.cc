@@ -83,7 +83,8 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
       continue;
     }
     changes.push_back({"--framework", name, [name](Request& of) {
-                         of.job.framework = FindFramework(name);
+                         of.job.config_file.clear();
+                         SetFramework(name, of.job);
                        }});
   }
   const bool images = job.workload.model.patch_size > 0;
@@ -119,7 +120,8 @@ std::vector<Remedy> SeveralChanges(const Job& job,
       Request changed{job, options};
       changed.job.cluster = WithSize(job.cluster, size);
       if (!own) {
-        changed.job.framework = FindFramework("torchtitan");
+        changed.job.config_file.clear();
+        SetFramework("torchtitan", changed.job);
       }
       int& batch = changed.job.workload.batch_size;
       batch = (batch + size.gpus() - 1) / size.gpus() * size.gpus();

@@ -43,6 +43,7 @@ struct Run {
   std::string log;   // its text
   std::string note;  // of how its steps were counted
   std::string loss_note;
+  std::string config_notes;  // on named values without effect
 };
 
 // The group of a collective: by the description of its process group, else by
@@ -344,8 +345,10 @@ void RefuseOtherValues(const Job& job, const std::string& text,
   }
 }
 
+// `notes` gets lines about values without effect.
 ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
-                        const std::string& text, const std::string& log) {
+                        const std::string& text, const std::string& log,
+                        std::string& notes) {
   const Job& job = forecaster.job();
   if (text.empty()) {
     if (const auto logged = LoggedConfig(job, log)) {
@@ -363,13 +366,28 @@ ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
     if (!has_microbatch) {
       throw std::invalid_argument("name micro_batch_size or microbatches, too");
     }
-    const ParallelConfig config =
-        CompleteSettings(forecaster, forecast, text).config;
-    RefuseOtherValues(job, text, config, log);
-    return config;
+    const Completed completed = CompleteSettings(forecaster, forecast, text);
+    RefuseOtherValues(job, text, completed.config, log);
+    notes = completed.notes;
+    return completed.config;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--config {}: {}", text, e.what()));
   }
+}
+
+// Why the framework would not run a configuration.
+std::string RulesText(const Job& job, const ParallelConfig& config) {
+  std::vector<trials::Rule> rules = JobRules(job);
+  std::erase_if(rules, [](const trials::Rule& rule) {
+    return rule.origin() == JobRuleOrigin();  // but a run may be without
+  });
+  const std::vector<std::string> broken = Violations(job, config, rules);
+  return broken.empty()
+             ? ""
+             : fmt::format(
+                   "note: {} has no such layout: {}; is the run one of "
+                   "another framework or configuration?\n",
+                   job.framework.name, broken.front());
 }
 
 // What was assumed of a run beyond `text`: as in the fastest that fits.
@@ -446,7 +464,7 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
     }
   }
   const ParallelConfig config =
-      ConfigOf(forecaster, forecast, config_text, run.log);
+      ConfigOf(forecaster, forecast, config_text, run.log, run.config_notes);
   for (const auto& [file, text] : logs) {
     ReadLog(text, file, job, patterns, config, run);
   }
@@ -522,7 +540,9 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
 
 Prediction PredictionOf(const Forecaster& forecaster, const Forecast& forecast,
                         const std::string& config) {
-  return ExpectedOf(forecaster, ConfigOf(forecaster, forecast, config, ""));
+  std::string notes;
+  return ExpectedOf(forecaster,
+                    ConfigOf(forecaster, forecast, config, "", notes));
 }
 
 std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
@@ -574,8 +594,9 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
         expected.peak_memory_bytes / common::kGiga,
         forecaster.CapacityBytes() / common::kGiga);
   }
-  return text + UnnamedText(config_text, config) +
-         MemoryText(forecaster, expected) + BandText(forecaster, expected);
+  return text + run.config_notes + RulesText(job, config) +
+         UnnamedText(config_text, config) + MemoryText(forecaster, expected) +
+         BandText(forecaster, expected);
 }
 
 }  // namespace jobs

@@ -138,7 +138,8 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_EQ(Forecast("--precision BF16 --layouts 1"), 0) << errors_;
   EXPECT_THAT(refused("", "2x9", "v100"), HasSubstr("so many GPUs of a node"));
   EXPECT_THAT(refused("--headroom 100"), HasSubstr("percentage < 100"));
-  EXPECT_THAT(refused("--calibrate none"), HasSubstr("no such CSV file"));
+  EXPECT_THAT(refused("--framework megatron-lm --calibrate none"),
+              HasSubstr("no such CSV file"));
   EXPECT_THAT(refused("--save-calibration c.toml"),
               HasSubstr("it needs --calibrate RESULTS"));
   EXPECT_THAT(refused("--csv", "8..16"), HasSubstr("needs one size"));

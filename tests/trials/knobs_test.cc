@@ -73,6 +73,21 @@ TEST(ParallelConfig, TextReadsBackAsTheSameConfiguration) {
 TEST(ParallelConfig, AParameterIsGivenOnce) {
   EXPECT_THAT(fakes::ErrorOf([] { (void)ParseParallelConfig("dp=8,dp=4"); }),
               testing::HasSubstr("dp is given twice"));
+  for (const char* both :
+       {"tp=2,sp=1,sequence_parallel=1", "tp=2,sp=2,sequence_parallel=0",
+        "tp=2,sequence_parallel=1,sequence_parallel=0"}) {
+    EXPECT_THAT(fakes::ErrorOf([&] { (void)ParseParallelConfig(both); }),
+                testing::HasSubstr("sp is given twice"))
+        << both;
+  }
+}
+
+TEST(ParallelConfig, AFlagThatIsOnHasAnEffect) {
+  EXPECT_THAT(
+      fakes::ErrorOf([] { (void)ParseParallelConfig("sequence_parallel=1"); }),
+      testing::HasSubstr("has no effect without tp > 1"));
+  EXPECT_EQ(ParseParallelConfig("tp=2,sequence_parallel=1").sp, 2);
+  EXPECT_EQ(ParseParallelConfig("sequence_parallel=0").sp, 1);
 }
 
 TEST(ParallelConfig, ParsesAnyOrderAliasesSpacesAndFlags) {

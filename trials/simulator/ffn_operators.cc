@@ -141,7 +141,9 @@ void AddExperts(const LayerShape& shape, Module& module) {
   module.Elementwise(6 * e * copies * hidden, 4, 7 * e * copies * hidden, 5);
   module.Save(2 * e * copies * hidden);
   module.Temporary(2 * e * copies * hidden);
-  const double imbalance = shape.framework.experts.expert_imbalance;
+  // A rank that holds all experts computes the copies of its own tokens.
+  const double imbalance =
+      shape.ep > 1 ? shape.framework.experts.expert_imbalance : 1.0;
   const double local = shape.model.experts / shape.ep;
   const double rows = copies * imbalance / local;
   const double ffn = shape.model.ffn_size / shape.expert_tp;

@@ -1,5 +1,6 @@
 #include "jobs/plan/comparison.h"
 
+#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -59,6 +60,38 @@ TEST(Compare, AWordIsALayoutAFrameworkAGpuOrACluster) {
               StartsWith("megatron-core on B200"));
   EXPECT_THAT(JsonOf(Comparing({"a800-8"}))[1]["name"].get<std::string>(),
               StartsWith("megatron-core on A100-SXM4"));
+}
+
+TEST(Compare, OfSeveralFrameworksTheFastestIsASide) {
+  ForecastRequest two = Comparing({"dp=4"});
+  two.frameworks = {"nanotron", "megatron-lm"};
+  ForecastRequest plan = two;
+  plan.compare.clear();
+  double fastest_s = 1e9;
+  for (const common::Json& each : JsonOf(plan)) {
+    fastest_s =
+        std::min(fastest_s, each["layouts"][0]["step_time_s"].get<double>());
+  }
+  EXPECT_EQ(JsonOf(two)[0]["step_time_s"], fastest_s);
+}
+
+TEST(Compare, SaysWhichValuesHaveNoEffect) {
+  EXPECT_THAT(RunPlan(Comparing({"dp=4,tp=1,model_chunks=2"})).text,
+              HasSubstr("note: model_chunks=2 is ignored"));
+}
+
+TEST(Compare, ACalibrationIsOfOneFrameworkAndOneGpu) {
+  for (const char* word : {"torchtitan", "b200"}) {
+    ForecastRequest request = Comparing({word});
+    request.calibrate = "steps.csv";
+    EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+                HasSubstr("one framework and one kind of GPU"));
+  }
+  ForecastRequest plan = Comparing({});
+  plan.frameworks.clear();
+  plan.calibrate = "steps.csv";
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(plan).text; }),
+              HasSubstr("--calibrate needs one --framework"));
 }
 
 TEST(Compare, TheSentenceNamesTheLargestCauses) {

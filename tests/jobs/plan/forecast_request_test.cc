@@ -556,6 +556,54 @@ TEST(RunPlan, EachOfSeveralFrameworksIsWrittenIntoAFolderOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "three"));
 }
 
+TEST(RunPlan, OneQuestionIsAnsweredAndNothingElseIsWritten) {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small("megatron-lm");
+  request.why = "dp=1,tp=4";
+  request.write.path = folder.path() / "written";
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              HasSubstr("--write cannot be combined with --why"));
+  request.write.path.clear();
+  request.trace = folder.path() / "trace.json";
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              HasSubstr("--trace cannot be combined with --why"));
+}
+
+TEST(RunPlan, AConstantIsThatOfEveryRelease) {
+  const auto changes = [](const std::vector<std::string>& constants) {
+    ForecastRequest request = Small("megatron-lm");
+    request.details = true;
+    request.constants = constants;
+    const std::string text = RunPlan(request).text;
+    const std::size_t begin = text.find("other releases");
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(changes({"gemm_speed=0.5"}), changes({"gemm_speed=0.51"}));
+}
+
+TEST(RunPlan, ARemedyIsWhatItsCommandAnswers) {
+  ForecastRequest request = Small("hf-trainer");
+  request.model =
+      "layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672,vocab=128256";
+  request.machine.gpu = "h100";
+  request.gpus = "1x8";
+  request.batch_size = 64;
+  request.sequence_length = 8192;
+  const std::string text = RunPlan(request).text;
+  const std::string remedy = "--framework torchtitan --gpus 2x8 --batch 64 (";
+  ASSERT_THAT(text, HasSubstr(remedy));
+  request.frameworks = {"torchtitan"};
+  request.gpus = "2x8";
+  request.format = OutputFormat::kJson;
+  const common::Json best =
+      common::ParseJson(RunPlan(request).text, "plan")[0]["layouts"][0];
+  EXPECT_THAT(
+      text.substr(text.find(remedy)),
+      testing::StartsWith(fmt::format("{}{}, {:.3g} s per step)", remedy,
+                                      best["layout"].get<std::string>(),
+                                      best["step_time_s"].get<double>())));
+}
+
 TEST(RunPlan, AConstantChangesTheFramework) {
   ForecastRequest request = Small("megatron-lm");
   request.model = std::string(kSmallModel) + ",experts=8,experts_per_token=2";

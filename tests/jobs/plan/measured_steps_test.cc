@@ -214,6 +214,9 @@ TEST(Calibration, ASavedOneMakesTheSameForecastForItsMachineOnly) {
   longer.workload.sequence_length *= 2;
   EXPECT_THAT(read(longer).note, HasSubstr("another model"));
   EXPECT_THAT(read(longer).residuals, testing::IsEmpty());
+  Job lora = job;
+  lora.workload.training.lora_rank = 16;
+  EXPECT_THAT(read(lora).note, HasSubstr("another model"));
   EXPECT_THROW((void)read(LlamaJob("megatron-core", 1)), common::InputError);
 }
 
@@ -241,6 +244,27 @@ TEST_F(MeasuredFile, ColumnsAreParametersAndRowsThatCrashedAreLeftOut) {
   EXPECT_DOUBLE_EQ(steps[0].peak_memory_bytes, 40e9);
 }
 
+TEST_F(MeasuredFile, MicrobatchesThatNoColumnHasFollowFromTheBatchOfTheJob) {
+  const int batch_size = LlamaJob().workload.batch_size;
+  const auto steps = Read("dp,mbs,step_time_s\n8,2,1.5\n");
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].batch_size, batch_size);
+  EXPECT_EQ(steps[0].config.microbatches, batch_size / 16);
+  EXPECT_THAT(Error("dp,mbs,step_time_s\n8,7,1.5\n"),
+              HasSubstr("does not divide --batch"));
+}
+
+TEST_F(MeasuredFile, RowsOfOtherSequencesAreRefused) {
+  const int tokens = LlamaJob().workload.sequence_length;
+  EXPECT_EQ(
+      Read(fmt::format("dp,sequence_length,step_time_s\n8,{},1.5\n", tokens))
+          .size(),
+      1U);
+  EXPECT_THAT(Error(fmt::format("dp,sequence_length,step_time_s\n8,{},1.5\n",
+                                tokens / 2)),
+              HasSubstr("give the --seq of the rows"));
+}
+
 TEST_F(MeasuredFile, UnitsAndNamesAreThoseOfAnImport) {
   const double batch_size = LlamaJob().workload.batch_size;
   const auto steps =
@@ -260,7 +284,7 @@ TEST_F(MeasuredFile, OtherInputIsRefusedWithItsPlace) {
       Error("dp,step_time_s\n8,-1\n"),
       HasSubstr("t.csv:2: step_time_s must be a number above 0, not '-1'"));
   EXPECT_THAT(Error("dp,step_time_s\nx,1\n"), HasSubstr("t.csv:2: "));
-  EXPECT_THAT(Error("dp,mbs,step_time_s\n8,2000000000,1\n"),
+  EXPECT_THAT(Error("dp,mbs,mb,step_time_s\n8,2000000000,1,1\n"),
               HasSubstr("t.csv: a step of 1.6e+10 sequences"));
   EXPECT_THAT(Error("dp,step_time_s\n"), HasSubstr("no measured step time"));
 }

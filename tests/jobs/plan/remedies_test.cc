@@ -40,7 +40,7 @@ Asked With(Asked asked, const std::string& options) {
       asked.job.cluster =
           WithSize(asked.job.cluster, ParseMachineSizes(value, {8}).front());
     } else if (words[i] == "--framework") {
-      asked.job.framework = FindFramework(value);
+      SetFramework(value, asked.job);
     } else {
       ADD_FAILURE() << "unknown option " << words[i];
     }

@@ -153,6 +153,32 @@ TEST(Why, ARuleIsTheReasonAndTheNearestIsNamed) {
   EXPECT_THAT(WhyOf("dp=3,tp=2"), HasSubstr("must be the number of GPUs"));
 }
 
+TEST(Why, SequenceParallelismThatIsNamedOffIsNotTurnedOn) {
+  EXPECT_THAT(WhyOf("dp=8,tp=2,sp=1,mbs=1", "megatron-core"),
+              AllOf(HasSubstr("not offered"), HasSubstr(JobRuleOrigin())));
+  EXPECT_THAT(WhyOf("dp=8,tp=2,mbs=1", "megatron-core"),
+              Not(HasSubstr("not offered")));
+}
+
+TEST(Why, AValueThatNoPlanHasLeavesTheOtherValuesAsTheyWouldBe) {
+  for (const char* off : {"overlap_zero_allgather=0", "zero_bucket_mb=24"}) {
+    const std::string answer =
+        WhyOf(fmt::format("dp=8,tp=2,mbs=1,{}", off), "megatron-core");
+    EXPECT_THAT(answer, HasSubstr("zero_stage=1")) << off;
+    EXPECT_THAT(answer, HasSubstr("s per step")) << off;
+  }
+  EXPECT_THAT(
+      WhyOf("dp=8,tp=2,mbs=1,zero_stage=0,zero_bucket_mb=24", "megatron-core"),
+      HasSubstr("zero_bucket_mb=24 is ignored"));
+}
+
+TEST(Why, WhatTheAdapterCannotSetIsNotOffered) {
+  EXPECT_THAT(WhyOf("dp=4,pp=4,mbs=1", "hf-trainer-fsdp"),
+              HasSubstr("hf-trainer-fsdp has no setting for pp"));
+  EXPECT_THAT(WhyOf("dp=8,tp=2,mbs=1", "deepspeed"),
+              HasSubstr("deepspeed has no setting for tp"));
+}
+
 TEST(Why, ARuleOfTheUserIsNamedOnlyWhileItIsThere) {
   Job job = SmallJob();
   const std::string config = "dp=4,zero_stage=3";

@@ -36,6 +36,15 @@ TEST(FfnOperators, ExpertsTakeCpuTimeOfTheirOwnInBothDirections) {
   EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s, dense.forward_dispatch_s);
 }
 
+TEST(FfnOperators, ARankWithAllExpertsHasNoImbalance) {
+  Experts experts;
+  OperatorBytes& block = experts.block;
+  const LayerCost balanced = block.Block();
+  block.framework.experts.expert_imbalance = 2.0;
+  EXPECT_EQ(block.Block().forward_s, balanced.forward_s);
+  EXPECT_EQ(block.Block().saved_bytes, balanced.saved_bytes);
+}
+
 // A dense layer, the sum of its result with that of the chosen experts, and a
 // gate: a product with one column, a sigmoid and a product.
 TEST(FfnOperators, SharedExpertsAreADenseLayerWithASumAndAGate) {
