@@ -219,21 +219,37 @@ double StudentP(const std::vector<double>& values) {
   if (n < 2 || squares == 0.0) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  const double freedom = n - 1;
-  const double t = std::abs(mean) / std::sqrt(squares / freedom / n);
-  const double angle = std::atan(t / std::sqrt(freedom));
+  return StudentP(mean / std::sqrt(squares / (n - 1) / n),
+                  static_cast<int>(values.size()) - 1);
+}
+
+double StudentP(double t, int freedom) {
+  const double angle = std::atan(std::abs(t) / std::sqrt(freedom));
   // P(|T| < t) is a sum of powers of the cosine: even ones for an even number
   // of degrees of freedom, odd ones otherwise.
-  const bool odd = values.size() % 2 == 0;
+  const bool odd = freedom % 2 == 1;
   double term = odd ? std::cos(angle) : 1.0;
   double sum = 0.0;
-  for (std::size_t k = odd ? 2 : 1; k + 1 < values.size(); k += 2) {
+  for (int k = odd ? 2 : 1; k < freedom; k += 2) {
     sum += term;
-    term *= static_cast<double>(k) / static_cast<double>(k + 1) *
-            std::pow(std::cos(angle), 2);
+    term *= static_cast<double>(k) / (k + 1.0) * std::pow(std::cos(angle), 2);
   }
   sum *= std::sin(angle);
   return 1.0 - (odd ? (angle + sum) * 2.0 * std::numbers::inv_pi : sum);
+}
+
+double StudentQuantile(double p, int freedom) {
+  double low = 0.0;
+  double high = 1.0;
+  while (StudentP(high, freedom) > p) {
+    high *= 2.0;
+  }
+  constexpr int kBits = 60;
+  for (int i = 0; i < kBits; ++i) {
+    const double middle = 0.5 * (low + high);
+    (StudentP(middle, freedom) > p ? low : high) = middle;
+  }
+  return high;
 }
 
 std::vector<double> Holm(const std::vector<double>& p) {

@@ -131,6 +131,10 @@ inline constexpr int kExactPairs = 50;
 //
 // Source: Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
 [[nodiscard]] double StudentP(const std::vector<double>& values);
+// P(|T| >= |t|) with this number of degrees of freedom, at least 1; and the t
+// of which it is p.
+[[nodiscard]] double StudentP(double t, int freedom);
+[[nodiscard]] double StudentQuantile(double p, int freedom);
 
 // Holm's adjusted p-values, in the given order: with p sorted ascending,
 // max over j <= i of min(1, (m - j + 1) p_j). NaN stays NaN and does not count.

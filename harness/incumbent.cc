@@ -7,7 +7,7 @@ namespace harness {
 void Incumbent::Add(const trials::Trial& trial) {
   const double value = trial.throughput.steps_per_s / WeightOf(trial, weight_);
   if (trial.measurement.outcome == trials::Outcome::kCompleted &&
-      !std::isnan(value) && !(value <= value_)) {
+      trial.HasThroughput() && !std::isnan(value) && !(value <= value_)) {
     value_ = value;
     steps_per_s_ = trial.throughput.steps_per_s;
   }

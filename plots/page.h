@@ -35,6 +35,7 @@ inline constexpr const char* kYours = "yours";
 struct MeasuredAgain {
   std::string config;                  // its label, or kYours
   std::vector<double> rounds_s;        // mean step time of each; NaN: it failed
+  std::vector<std::string> failures;   // outcomes of those, in order
   double step_s = 0.0;                 // of the steps of all rounds
   double speed_up = trials::kUnknown;  // over kYours; NaN: it did not run
 };

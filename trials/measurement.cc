@@ -35,20 +35,20 @@ bool AreAlike(const std::vector<double>& values, double most) {
   return low > 0.0 && high <= most * low;
 }
 
-// What is wrong with a measurement; "" if nothing is.
-std::string Implausibility(const Measurement& measurement,
-                           const MeasurementLimits& limits) {
-  const auto outside = [](const char* name, double value, double least,
-                          double most) {
-    return value >= least && value <= most
-               ? std::string()
-               : fmt::format(
-                     "implausible measurement: {} = {:g}: must be from "
-                     "{:g} to {:g}",
-                     name, value, least, most);
-  };
+std::string Outside(const char* name, double value, double least, double most) {
+  return value >= least && value <= most
+             ? std::string()
+             : fmt::format(
+                   "implausible measurement: {} = {:g}: must be from "
+                   "{:g} to {:g}",
+                   name, value, least, most);
+}
+
+// What is wrong with the step times of a measurement; "" if nothing is.
+std::string WrongSteps(const Measurement& measurement,
+                       const MeasurementLimits& limits) {
   for (const double step_time_s : measurement.step_times_s) {
-    std::string why = outside("step_time_s", step_time_s, kLeastStepSeconds,
+    std::string why = Outside("step_time_s", step_time_s, kLeastStepSeconds,
                               kMostStepSeconds);
     if (!why.empty()) {
       return why;
@@ -62,9 +62,14 @@ std::string Implausibility(const Measurement& measurement,
           step_time_s, limits.work, limits.least_step_s);
     }
   }
-  if (std::string why = WhyNoSteps(measurement.step_times_s); !why.empty()) {
-    return "implausible measurement: " + why;
-  }
+  const std::string why =
+      WhyNoSteps(measurement.step_times_s,
+                 measurement.outcome == Outcome::kTerminatedEarly);
+  return why.empty() ? "" : "implausible measurement: " + why;
+}
+
+std::string WrongPeak(const Measurement& measurement,
+                      const MeasurementLimits& limits) {
   const double peak_bytes = measurement.peak_memory_bytes.value_or(0.0);
   if (peak_bytes > 0.0 && peak_bytes < limits.least_memory_bytes) {
     return fmt::format(
@@ -73,13 +78,14 @@ std::string Implausibility(const Measurement& measurement,
         "the program trains",
         peak_bytes, limits.least_memory_bytes);
   }
-  return outside("peak_memory_bytes", peak_bytes, 0.0,
+  return Outside("peak_memory_bytes", peak_bytes, 0.0,
                  limits.most_memory_bytes);
 }
 
 }  // namespace
 
-std::string WhyNoSteps(const std::vector<double>& step_times_s) {
+std::string WhyNoSteps(const std::vector<double>& step_times_s,
+                       bool may_settle) {
   constexpr std::size_t kFewest = 5;
   if (step_times_s.size() < kFewest) {
     return "";
@@ -99,7 +105,8 @@ std::string WhyNoSteps(const std::vector<double>& step_times_s) {
   if (falls) {
     std::ranges::transform(of_sums, of_sums.begin(), std::negate());
   }
-  if (std::max(first, last) > kGrowth * std::min(first, last) &&
+  if (!(falls && may_settle) &&
+      std::max(first, last) > kGrowth * std::min(first, last) &&
       AreAlike(of_sums, 3.0)) {
     return fmt::format(
         "the time of a step {} evenly, from {:.4g} to {:.4g} s: it is that {}; "
@@ -121,7 +128,15 @@ std::string WhyNoSteps(const std::vector<double>& step_times_s) {
 
 void RejectImplausible(Measurement& measurement,
                        const MeasurementLimits& limits) {
-  std::string why = Implausibility(measurement, limits);
+  std::string why = WrongSteps(measurement, limits);
+  if (why.empty()) {
+    why = WrongPeak(measurement, limits);
+    if (!why.empty() && measurement.outcome == Outcome::kOutOfMemory) {
+      // It failed for want of memory, whatever it said before.
+      measurement.peak_memory_bytes.reset();
+      return;
+    }
+  }
   if (!why.empty()) {
     measurement.outcome = Outcome::kFailed;
     measurement.message = std::move(why);

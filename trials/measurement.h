@@ -61,8 +61,10 @@ inline constexpr double kMostStepSeconds = 1e6;
 inline constexpr double kMostMemoryBytes = 1e18;
 
 // Why times of steps, in their order, are none: times since the beginning or
-// until the end, or means since then; "" for others.
-[[nodiscard]] std::string WhyNoSteps(const std::vector<double>& step_times_s);
+// until the end, or means since then; "" for others. `may_settle`: they end
+// early, perhaps within the warm-up, so that times that fall are no reason.
+[[nodiscard]] std::string WhyNoSteps(const std::vector<double>& step_times_s,
+                                     bool may_settle = false);
 
 // What a measurement is never outside of; LimitsOf (flop.h) has those of a job.
 struct MeasurementLimits {

@@ -78,7 +78,7 @@ Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs,
 // Makes a trial that physics does not allow a failed one. Returns why, or "".
 std::string RejectImplausible(Trial& trial,
                               const trials::MeasurementLimits& limits) {
-  if (!trial.HasThroughput()) {
+  if (std::isnan(trial.throughput.steps_per_s)) {
     return "";
   }
   trials::Measurement measured = trial.measurement;

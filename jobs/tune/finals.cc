@@ -8,11 +8,13 @@
 #include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/secrets.h"
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/testbeds/program.h"
 #include "trials/programs/trial_rendering.h"
+#include "trials/record.h"
 #include "trials/record_list.h"
 #include "trials/trial.h"
 
@@ -22,55 +24,110 @@ namespace {
 namespace fs = std::filesystem;
 using trials::Outcome;
 
+// The last decimal place of all values; 0 if they have six or more.
+double Resolution(const std::vector<double>& values) {
+  constexpr int kMost = 5;
+  constexpr double kRounding = 1e-9;
+  for (int place = 0; place <= kMost; ++place) {
+    const double scale = std::pow(10.0, place);
+    if (std::ranges::all_of(values, [&](double value) {
+          const double units = value * scale;
+          return std::abs(units - std::round(units)) <=
+                 kRounding * std::max(1.0, units);
+        })) {
+      return 1.0 / scale;
+    }
+  }
+  return 0.0;
+}
+
 }  // namespace
 
-std::optional<StepTime> MeanStepTime(const Finalist& finalist) {
-  std::vector<double> steps;
-  std::vector<double> means;
-  for (const std::vector<double>& round : finalist.rounds) {
-    if (!round.empty()) {
-      steps.insert(steps.end(), round.begin(), round.end());
-      means.push_back(common::Mean(round));
+RoundSpread SpreadOfRounds(const std::vector<Finalist>& all) {
+  RoundSpread spread;
+  double squares = 0.0;
+  for (const Finalist& each : all) {
+    std::vector<double> means;
+    for (const std::vector<double>& round : each.rounds) {
+      if (!round.empty()) {
+        means.push_back(common::Mean(round));
+      }
     }
+    if (!means.empty()) {
+      const int freedom = static_cast<int>(means.size()) - 1;
+      squares +=
+          freedom * common::Variance(means) / std::pow(common::Mean(means), 2);
+      spread.freedom += freedom;
+    }
+  }
+  spread.variance = spread.freedom > 0 ? squares / spread.freedom : 0.0;
+  return spread;
+}
+
+std::optional<StepTime> MeanStepTime(const Finalist& finalist,
+                                     const RoundSpread& spread) {
+  std::vector<double> steps;
+  int rounds = 0;
+  for (const std::vector<double>& round : finalist.rounds) {
+    steps.insert(steps.end(), round.begin(), round.end());
+    rounds += round.empty() ? 0 : 1;
   }
   if (steps.empty()) {
     return std::nullopt;
   }
-  const double of_steps =
-      common::Variance(steps) / static_cast<double>(steps.size());
-  const double of_rounds =
-      common::Variance(means) / static_cast<double>(means.size());
-  return StepTime{common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
-                  static_cast<int>(steps.size())};
+  const auto n = static_cast<double>(steps.size());
+  const double mean_s = common::Mean(steps);
+  const double variance = common::Variance(steps);
+  const double resolution = Resolution(steps);
+  const double of_rounding = resolution * resolution / 12.0 /
+                             (4.0 * variance > resolution * resolution ? n : 1);
+  const double of_runs =
+      std::max(variance / n, mean_s * mean_s * spread.variance / rounds);
+  return StepTime{mean_s, std::sqrt(of_runs + of_rounding),
+                  static_cast<int>(steps.size()), spread.freedom};
 }
 
 SpeedUp Compare(const StepTime& a, const StepTime& b) {
+  constexpr double kEqual = 1e-9;  // but for rounding
+  constexpr double kOutside = 0.05;
   const double log_factor = std::log(b.mean_s / a.mean_s);
   const double error =
       std::hypot(a.standard_error_s / a.mean_s, b.standard_error_s / b.mean_s);
+  const int freedom = a.freedom == 0 || b.freedom == 0
+                          ? std::max(a.freedom, b.freedom)
+                          : std::min(a.freedom, b.freedom);
+  const double q = freedom > 0 ? common::StudentQuantile(kOutside, freedom)
+                               : common::kNormal95;
   SpeedUp result;
-  result.factor = {std::exp(log_factor),
-                   std::exp(log_factor - common::kNormal95 * error),
-                   std::exp(log_factor + common::kNormal95 * error)};
-  result.p =
-      error > 0.0
-          ? 2.0 * common::NormalProbability(-std::abs(log_factor) / error)
-          : (log_factor == 0.0 ? 1.0 : 0.0);
+  result.factor = {std::exp(log_factor), std::exp(log_factor - q * error),
+                   std::exp(log_factor + q * error)};
+  const double t = std::abs(log_factor) / error;
+  if (std::abs(log_factor) < kEqual) {
+    result.p = 1.0;
+  } else if (error == 0.0) {
+    result.p = 0.0;
+  } else {
+    result.p = freedom > 0 ? common::StudentP(t, freedom)
+                           : 2.0 * common::NormalProbability(-t);
+  }
   return result;
 }
 
 bool Contends(const Finalist& finalist, const std::vector<Finalist>& all,
               std::size_t rounds) {
-  constexpr double kClear = 1.05;
-  const auto so_far = [rounds](Finalist one) {
-    one.rounds.resize(std::min(rounds, one.rounds.size()));
-    return MeanStepTime(one);
-  };
-  const std::optional<StepTime> own = so_far(finalist);
+  const double clear = rounds > 1 ? 1.05 : 1.15;
+  std::vector<Finalist> so_far = all;
+  for (Finalist& each : so_far) {
+    each.rounds.resize(std::min(rounds, each.rounds.size()));
+  }
+  const RoundSpread spread = SpreadOfRounds(so_far);
+  const auto itself =
+      std::ranges::find(so_far, finalist.config, &Finalist::config);
+  const std::optional<StepTime> own = MeanStepTime(*itself, spread);
   return finalist.config == kPresent || !own ||
-         std::ranges::none_of(all, [&](const Finalist& each) {
-           const std::optional<StepTime> other = so_far(each);
-           return other && Compare(*other, *own).factor.low > kClear;
+         std::ranges::none_of(so_far, [&](const Finalist& each) {
+           const std::optional<StepTime> other = MeanStepTime(each, spread);
+           return other && Compare(*other, *own).factor.low > clear;
          });
 }
 
@@ -141,13 +198,15 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
 }
 
 // What the file has of these finalists. Measurements after fewer trials were
-// made on another day, perhaps of a busier machine.
+// made on another day, perhaps of a busier machine, and those before an
+// accepted change of another program.
 void Load(const fs::path& file, Finals& finals) {
   const Finals known = ReadFinals(file);
   for (Finalist& finalist : finals.finalists) {
     const auto same =
         std::ranges::find(known.finalists, finalist.config, &Finalist::config);
-    if (known.trials == finals.trials && same != known.finalists.end()) {
+    if (known.trials == finals.trials && known.changes == finals.changes &&
+        same != known.finalists.end()) {
       finalist = *same;
     }
   }
@@ -179,11 +238,17 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
         }
         finalist.losses->push_back(*measured.losses);
       }
+    } else {
+      if (!finalist.failures) {
+        finalist.failures.emplace();
+      }
+      finalist.failures->push_back(measured.outcome);
     }
     job.PrintRow(fmt::format("round {}", round + 1), measured,
                  common::Mean(steps), trials::kUnknown,
                  config ? job.Changes(*config) : kPresent);
-    if (measured.outcome == Outcome::kTimedOut && finalist.config != kPresent) {
+    if (measured.outcome != Outcome::kCompleted &&
+        measured.outcome != Outcome::kFailed && finalist.config != kPresent) {
       finalist.rounds.resize(kRounds);  // it may hang in the next one, too
     }
     if (measured.peak_memory_bytes) {
@@ -267,17 +332,32 @@ std::string PText(double p) {
                     : fmt::format("p = {:.2g}", p);
 }
 
-// The fastest and each of the others, in lines.
-std::string RankingText(const std::vector<Finalist>& ranked) {
+// "; it failed in 1 of 3 rounds: out of memory"
+std::string FailureText(const Finalist& finalist) {
+  if (!finalist.Failed()) {
+    return "";
+  }
+  const auto succeeded = static_cast<std::size_t>(std::ranges::count_if(
+      finalist.rounds, [](const auto& round) { return !round.empty(); }));
+  const std::size_t failed = finalist.failures->size();
+  std::string how(ToString(finalist.failures->front()));
+  std::ranges::replace(how, '_', ' ');
+  return fmt::format("; it failed in {} of {} rounds{}", failed,
+                     failed + succeeded, how == "failed" ? "" : ": " + how);
+}
+
+// The first and each of the others, in lines.
+std::string RankingText(const Verdict& verdict) {
+  const std::vector<Finalist>& ranked = verdict.ranked;
   std::string text;
   for (std::size_t i = 1; i < ranked.size(); ++i) {
-    const SpeedUp ahead =
-        Compare(*MeanStepTime(ranked.front()), *MeanStepTime(ranked[i]));
+    const SpeedUp ahead = Compare(*MeanStepTime(ranked.front(), verdict.spread),
+                                  *MeanStepTime(ranked[i], verdict.spread));
     text +=
-        fmt::format("{} is {} as fast as {}{} ({})\n", ranked.front().config,
+        fmt::format("{} is {} as fast as {}{} ({}){}\n", ranked.front().config,
                     ToString(ahead), ranked[i].config,
                     ahead.Differs() ? "" : ", which is not distinguishable",
-                    PText(ahead.p));
+                    PText(ahead.p), FailureText(ranked[i]));
   }
   return text;
 }
@@ -291,7 +371,9 @@ std::string FasterText(const SpeedUp& speed_up) {
 }
 
 std::string MemoryText(const Finalist& best, double capacity_bytes) {
-  if (!best.peak_memory_bytes || !(capacity_bytes > 0.0)) {
+  if (!best.peak_memory_bytes || !(capacity_bytes > 0.0) ||
+      (best.Failed() &&
+       common::Contains(*best.failures, Outcome::kOutOfMemory))) {
     return "";
   }
   const double used = *best.peak_memory_bytes;
@@ -321,6 +403,9 @@ std::string NodesText(const std::string& command) {
 std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   const std::vector<trials::Trial> trials = job.Recorded();
   Finals finals{static_cast<int>(trials.size()), Choose(job, count)};
+  if (const auto accepted = trials::ReadRunInfo(job.run_folder()).accepted) {
+    finals.changes = static_cast<int>(accepted->size());
+  }
   std::vector<Finalist>& finalists = finals.finalists;
   const fs::path file = job.folder() / "finals.json";
   Load(file, finals);
@@ -357,18 +442,21 @@ std::string Verdict::config() const {
 }
 
 StepTime Verdict::time() const {
-  return keeps_present ? *present : *MeanStepTime(ranked.front());
+  return keeps_present ? *present : *MeanStepTime(ranked.front(), spread);
 }
 
 std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
                              const std::string& present) {
   using Losses = std::vector<trials::LossCurve>;
-  Verdict verdict;
+  Verdict verdict{.spread = SpreadOfRounds(finalists)};
   Losses losses;  // of the present one
+  bool present_is_reliable = false;
   for (const Finalist& each : finalists) {
-    const std::optional<StepTime> time = MeanStepTime(each);
+    const std::optional<StepTime> time = MeanStepTime(each, verdict.spread);
     if (each.config == kPresent) {
       verdict.present = time;
+      verdict.present_failed = !time && each.Failed();
+      present_is_reliable = !each.Failed();
       losses = each.losses.value_or(Losses());
     } else if (time) {
       verdict.ranked.push_back(each);
@@ -378,14 +466,15 @@ std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
     return std::nullopt;
   }
   std::ranges::stable_sort(verdict.ranked, {}, [](const Finalist& each) {
-    return MeanStepTime(each)->mean_s;
+    return std::pair(each.Failed(), MeanStepTime(each)->mean_s);
   });
   const Finalist& best = verdict.ranked.front();
   if (verdict.present) {
-    verdict.speed_up = Compare(*MeanStepTime(best), *verdict.present);
-    verdict.keeps_present = !verdict.speed_up->Differs() ||
-                            verdict.speed_up->factor.value < 1.0 ||
-                            best.config == present;
+    verdict.speed_up =
+        Compare(*MeanStepTime(best, verdict.spread), *verdict.present);
+    verdict.keeps_present =
+        !verdict.speed_up->Differs() || verdict.speed_up->factor.value < 1.0 ||
+        best.config == present || (best.Failed() && present_is_reliable);
   }
   if (!verdict.keeps_present) {
     verdict.loss = CompareLosses(best.losses.value_or(Losses()), losses);
@@ -454,16 +543,20 @@ std::string ToText(const Verdict& verdict, const BestJob& best,
   const std::string command = trials::CommandLine(best.rendered, job.columns());
   const auto& files = best.rendered.files;
   return fmt::format(
-      "{}\n{}:\n\n  {}\n\n{}", job.Wrapped(RankingText(verdict.ranked)),
+      "{}\n{}:\n\n  {}\n\n{}", job.Wrapped(RankingText(verdict)),
       verdict.keeps_present
-          ? "Keep yours: no configuration is measurably faster"
+          ? fmt::format("Keep yours: no configuration {}is measurably faster",
+                        fastest.Failed() ? "that ran in every round " : "")
           : "Use this command line",
       command,
       job.Wrapped(fmt::format(
-          "{}{}{}: {}{}{}{}\nAlso in {} and best.json{}\n", NodesText(command),
-          best.note, fastest.config,
+          "{}{}{}: {}{}{}{}{}\nAlso in {} and best.json{}\n",
+          NodesText(command), best.note, fastest.config,
           job.SpeedText(MeanStepTime(fastest)->mean_s),
-          verdict.speed_up ? FasterText(*verdict.speed_up) : "",
+          verdict.speed_up         ? FasterText(*verdict.speed_up)
+          : verdict.present_failed ? "; yours did not run again"
+                                   : "",
+          FailureText(fastest),
           MemoryText(fastest, job.testbed().machine.memory_bytes()),
           verdict.loss && verdict.loss->Moved()
               ? "\nIt " + ToString(*verdict.loss)

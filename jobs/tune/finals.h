@@ -33,41 +33,62 @@ struct Finalist {
   std::optional<double> duration_s = std::nullopt;  // of all rounds
   // Of the rounds that succeeded and had any.
   std::optional<std::vector<trials::LossCurve>> losses = std::nullopt;
+  // How its rounds ended that did not succeed.
+  std::optional<std::vector<trials::Outcome>> failures = std::nullopt;
 
-  OPPA_FIELDS(Finalist, config, rounds, peak_memory_bytes, duration_s, losses);
+  OPPA_FIELDS(Finalist, config, rounds, peak_memory_bytes, duration_s, losses,
+              failures);
+
+  [[nodiscard]] bool Failed() const { return failures && !failures->empty(); }
 };
 
 // finals.json.
 struct Finals {
   int trials = 0;  // of the search that they follow
   std::vector<Finalist> finalists;
+  std::optional<int> changes = std::nullopt;  // that were accepted before them
 
-  OPPA_FIELDS(Finals, trials, finalists);
+  OPPA_FIELDS(Finals, trials, finalists, changes);
 };
 
 // What the file has; nothing of an earlier version.
 // Errors: throws InputError for a damaged file and for an impossible time.
 [[nodiscard]] Finals ReadFinals(const std::filesystem::path& file);
 
-// The mean time of a step with its standard error. Rounds are independent
-// starts of the program, and steps of one round are alike, so the variance of
-// the mean is the larger one of
+// How much rounds differ. Each is a start of the program of its own. A finalist
+// has two or three, so their differences are pooled over all finalists: with
+// m_ir the mean of round r of finalist i, and m_i that of its R_i rounds,
 //
-//   s_steps^2 / n   and   s_rounds^2 / R,
+//   v = sum_ir (m_ir / m_i - 1)^2 / f,   f = sum_i (R_i - 1).
+struct RoundSpread {
+  double variance = 0.0;  // v
+  int freedom = 0;        // f
+};
+[[nodiscard]] RoundSpread SpreadOfRounds(const std::vector<Finalist>& all);
+
+// The mean time of a step with its standard error. Steps of one round are
+// alike, so the variance of the mean m of n steps in R rounds is
 //
-// the variance of the n steps and that of the means of the R rounds.
+//   max(s_steps^2 / n, m^2 v / R) + r^2 / 12,
+//
+// where r is the last decimal place of the times, as a log prints them (at
+// least six: 0). Steps that differ by more than r / 2 average it: r^2 / (12 n).
 struct StepTime {
   double mean_s = 0.0;
   double standard_error_s = 0.0;
   int steps = 0;
+  int freedom = 0;  // that of the spread of rounds; 0: not known
 };
 
 // Nothing if no round has a step.
-[[nodiscard]] std::optional<StepTime> MeanStepTime(const Finalist& finalist);
+[[nodiscard]] std::optional<StepTime> MeanStepTime(
+    const Finalist& finalist, const RoundSpread& spread = {});
 
 // How many times as fast `a` is as `b`, with its 95% interval on the logarithm:
-// ln(t_b / t_a) +- 1.96 sqrt((se_a / t_a)^2 + (se_b / t_b)^2), and the
-// two-sided p-value of equal times (a normal approximation).
+// ln(t_b / t_a) +- q sqrt((se_a / t_a)^2 + (se_b / t_b)^2), and the two-sided
+// p-value of equal times. q is the 97.5% quantile of Student's t with the
+// smaller number of degrees of freedom; of the normal distribution where none
+// is known.
 struct SpeedUp {
   common::Estimate factor;
   double p = 1.0;
@@ -77,8 +98,8 @@ struct SpeedUp {
 
 // Whether another round may show that a finalist is the fastest. After `rounds`
 // rounds it cannot if another one is faster and the lower end of the interval
-// of Compare is above 1.05. The margin covers a difference between starts of
-// the program, of which one round shows nothing. kPresent stays.
+// of Compare is above 1.05; above 1.15 after one, which shows nothing of how
+// starts of the program differ. kPresent stays.
 [[nodiscard]] bool Contends(const Finalist& finalist,
                             const std::vector<Finalist>& all,
                             std::size_t rounds);
@@ -95,8 +116,12 @@ struct SpeedUp {
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
 
 struct Verdict {
-  std::vector<Finalist> ranked;  // without kPresent, fastest first; not empty
+  // Without kPresent, fastest first, and then those of which a round failed;
+  // not empty.
+  std::vector<Finalist> ranked;
+  RoundSpread spread;
   std::optional<StepTime> present;
+  bool present_failed = false;      // in every round
   std::optional<SpeedUp> speed_up;  // of the fastest over the present one
   std::optional<LossChange>
       loss;  // of the fastest; nothing: not read, or not used
@@ -107,7 +132,8 @@ struct Verdict {
   [[nodiscard]] StepTime time() const;
 };
 
-// Keeps the present configuration unless another one is measurably faster.
+// Keeps the present configuration unless another one is measurably faster and,
+// unlike it, never failed.
 // `present`: its text; "": unknown. Nothing if no other configuration ran.
 [[nodiscard]] std::optional<Verdict> Judge(
     const std::vector<Finalist>& finalists, const std::string& present);

@@ -59,7 +59,9 @@ RunSpread SpreadOf(std::vector<std::vector<double>> runs) {
   const double of_steps =
       freedom > 0.0 ? squares / freedom / static_cast<double>(shared) : 0.0;
   spread.range = (high - low) / mean;
-  if (of_means > ChiSquare95(spread.runs - 1.0) * of_steps) {
+  constexpr double kEqual = 1e-9;  // but for rounding
+  if (spread.range > kEqual &&
+      of_means > ChiSquare95(spread.runs - 1.0) * of_steps) {
     spread.variance = (of_means - of_steps) / (mean * mean);
   }
   return spread;

@@ -257,9 +257,14 @@ Table RoundsTable(const PageRun& run) {
   for (MeasuredAgain& one : ranked) {
     one.rounds_s.resize(rounds, trials::kUnknown);
     Row row = {{"Configuration", one.config}};
+    std::size_t failed = 0;
     for (std::size_t i = 0; i < rounds; ++i) {
-      row.emplace_back(fmt::format("Round {} (s)", i + 1),
-                       Rounded(one.rounds_s[i], 4));
+      const std::string name = fmt::format("Round {} (s)", i + 1);
+      if (std::isnan(one.rounds_s[i]) && failed < one.failures.size()) {
+        row.emplace_back(name, one.failures[failed++]);
+      } else {
+        row.emplace_back(name, Rounded(one.rounds_s[i], 4));
+      }
     }
     row.emplace_back("All steps (s)", Rounded(one.step_s, 4));
     row.emplace_back("Speed-up", With("×", Fixed(one.speed_up, 2)));

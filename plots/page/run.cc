@@ -88,6 +88,9 @@ std::vector<MeasuredAgain> ReadRounds(const common::Json& finalists) {
       one.rounds_s.push_back(common::Mean(steps));
       all.insert(all.end(), steps.begin(), steps.end());
     }
+    if (finalist.contains("failures") && finalist["failures"].is_array()) {
+      one.failures = finalist["failures"].get<std::vector<std::string>>();
+    }
     one.step_s = common::Mean(all);
     yours_s = one.config == kYours ? one.step_s : yours_s;
     again.push_back(std::move(one));

@@ -192,13 +192,14 @@ TEST_F(GrowthTest, ImportedTrialsThatPhysicsDoesNotAllowHaveFailed) {
   fakes::WriteFile(file,
                    "dp,microbatches,dp_bucket_mb,zero_bucket_mb,step_time_s,"
                    "peak_memory_gb\n8,8,16,16,1e-5,\n8,4,16,16,20,10\n"
-                   "8,2,16,16,20,1000\n");
+                   "8,2,16,16,20,1000\n8,1,16,16,1e-7,\n");
   const std::vector<std::string> notes =
       ImportTrials({manifest, Folder("a")}, {file});
-  EXPECT_THAT(notes.front(), AllOf(HasSubstr("2 trials count as failed"),
+  EXPECT_THAT(notes.front(), AllOf(HasSubstr("3 trials count as failed"),
                                    HasSubstr("implausible")));
   const auto trials = Trials("a");
-  ASSERT_EQ(trials.size(), 3U) << notes.back();
+  ASSERT_EQ(trials.size(), 4U) << notes.back();
+  EXPECT_EQ(trials[3].measurement.outcome, trials::Outcome::kFailed);
   EXPECT_EQ(trials[0].measurement.outcome, trials::Outcome::kFailed);
   EXPECT_THAT(trials[0].measurement.message, HasSubstr("at the peak rate"));
   EXPECT_EQ(trials[1].measurement.outcome, trials::Outcome::kCompleted);

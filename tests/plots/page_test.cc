@@ -143,7 +143,7 @@ TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
   const auto label = [this](int i) { return CandidateLabel(trials_[i]); };
   WriteRecord("finals.json", fmt::format(
                                  R"({{"trials": 3, "finalists": [
-          {{"config": "{}", "rounds": [[1.25, 1.25], []]}},
+          {{"config": "{}", "rounds": [[1.25, 1.25], []], "failures": ["out_of_memory"]}},
           {{"config": "{}", "rounds": [[0.75, 0.75], [0.85, 0.85]]}},
           {{"config": "yours", "rounds": [[1.0, 1.0], [1.0, 1.0]]}}]}})",
                                  label(1), label(2)));
@@ -154,8 +154,9 @@ TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
                           label(2)));
   const std::string html = Html();
   EXPECT_THAT(html, AllOf(HasSubstr("Round 2 (s)"), HasSubstr(">0.7500<"),
-                          HasSubstr(">0.8500<"), HasSubstr("1.25×"),
-                          Not(HasSubstr("1.50×")), Not(HasSubstr("1.40×")),
+                          HasSubstr(">0.8500<"), HasSubstr(">out_of_memory<"),
+                          HasSubstr("1.25×"), Not(HasSubstr("1.50×")),
+                          Not(HasSubstr("1.40×")),
                           HasSubstr("<text>best, measured again</text>")));
   EXPECT_EQ(Count(html, "0.80×"), 2) << "in both tables";
   const std::size_t best = html.find(" best\"", html.find("id=\"trials\""));

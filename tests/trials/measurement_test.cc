@@ -129,6 +129,11 @@ TEST(Measurement, AnImplausibleValueIsAFailureThatNamesIt) {
                      .peak_memory_bytes = 1e19};
   RejectImplausible(memory);
   EXPECT_EQ(memory.outcome, Outcome::kFailed);
+  memory.outcome = Outcome::kOutOfMemory;
+  memory.peak_memory_bytes = 1e19;
+  RejectImplausible(memory);
+  EXPECT_EQ(memory.outcome, Outcome::kOutOfMemory) << "whatever its peak was";
+  EXPECT_FALSE(memory.peak_memory_bytes.has_value());
   Measurement good{.outcome = Outcome::kCompleted,
                    .step_times_s = {kLeastStepSeconds, kMostStepSeconds},
                    .peak_memory_bytes = 1e12};
@@ -147,6 +152,11 @@ TEST(Measurement, TimesSinceTheBeginningAreNoSteps) {
                                  "that until the end"));
   EXPECT_EQ(WhyNoSteps({13.0, 6.0, 6.1, 6.05, 6.02}), "");
   EXPECT_EQ(WhyNoSteps({6.0, 6.1, 6.2, 6.3, 6.4}), "") << "a slow drift";
+  const std::vector<double> warm_up = {0.1, 0.087, 0.076, 0.0685, 0.062};
+  EXPECT_THAT(WhyNoSteps(warm_up), testing::HasSubstr("falls evenly"));
+  EXPECT_EQ(WhyNoSteps(warm_up, true), "") << "of a trial that was stopped";
+  EXPECT_THAT(WhyNoSteps({13.0, 9.5, 8.33, 7.75, 7.4}, true),
+              testing::HasSubstr("mean since the beginning"));
   EXPECT_EQ(WhyNoSteps({13.0, 9.0, 7.5, 6.5, 6.1}), "") << "a warm-up";
   EXPECT_EQ(WhyNoSteps({6.0, 6.0, 6.0, 6.0, 6.0}), "");
   Measurement trial{.outcome = Outcome::kCompleted,

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -25,16 +26,69 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(Finals, RoundsThatDifferMakeTheMeanLessCertain) {
-  const StepTime alike =
-      *MeanStepTime({"a", {{1.0, 1.1, 0.9, 1.0}, {1.0, 1.1, 0.9, 1.0}}, {}});
-  EXPECT_DOUBLE_EQ(alike.mean_s, 1.0);
-  EXPECT_EQ(alike.steps, 8);
-  // s^2 = 0.04 / 7 of 8 steps.
-  EXPECT_NEAR(alike.standard_error_s, std::sqrt(0.04 / 7.0 / 8.0), 1e-12);
-  const StepTime apart =
-      *MeanStepTime({"b", {{0.5, 0.5, 0.5, 0.5}, {1.5, 1.5, 1.5, 1.5}}, {}});
-  EXPECT_DOUBLE_EQ(apart.mean_s, 1.0);
-  EXPECT_NEAR(apart.standard_error_s, std::sqrt(0.5 / 2.0), 1e-12);
+  const Finalist alike = {
+      "a", {{1.0, 1.1, 0.9, 1.0}, {1.0, 1.1, 0.9, 1.0}}, {}};
+  const StepTime of_alike = *MeanStepTime(alike, SpreadOfRounds({alike}));
+  EXPECT_DOUBLE_EQ(of_alike.mean_s, 1.0);
+  EXPECT_EQ(of_alike.steps, 8);
+  // s^2 = 0.04 / 7 of 8 steps, and the rounding of their last place.
+  EXPECT_NEAR(of_alike.standard_error_s,
+              std::sqrt((0.04 / 7.0 + 0.01 / 12.0) / 8.0), 1e-12);
+  const Finalist apart = {"b", {{0.5, 0.5, 0.5}, {1.5, 1.5, 1.5}}, {}};
+  const StepTime of_apart = *MeanStepTime(apart, SpreadOfRounds({apart}));
+  EXPECT_DOUBLE_EQ(of_apart.mean_s, 1.0);
+  EXPECT_NEAR(of_apart.standard_error_s,
+              std::sqrt(0.5 / 2.0 + 0.01 / 12.0 / 6.0), 1e-12);
+  // What one shows of rounds is known of the others.
+  const RoundSpread both = SpreadOfRounds({alike, apart});
+  EXPECT_EQ(both.freedom, 2);
+  EXPECT_NEAR(both.variance, 0.25, 1e-12);
+  EXPECT_GT(MeanStepTime(alike, both)->standard_error_s, 0.35);
+}
+
+// All run 2% apart from step to step and `between` from round to round.
+double ShareOfIntervalsWithoutOne(double between) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  constexpr int kSearches = 500;
+  int missed = 0;
+  for (int i = 0; i < kSearches; ++i) {
+    std::vector<Finalist> all;
+    for (const char* config : {kPresent, "a", "b", "c"}) {
+      Finalist& one = all.emplace_back(Finalist{config, {}, {}});
+      for (int round = 0; round < 3; ++round) {
+        const double mean_s = std::exp(between * normal(random));
+        one.rounds.emplace_back();
+        for (int step = 0; step < 19; ++step) {
+          one.rounds.back().push_back(mean_s * std::exp(0.02 * normal(random)));
+        }
+      }
+    }
+    const RoundSpread spread = SpreadOfRounds(all);
+    const auto factor =
+        Compare(*MeanStepTime(all[1], spread), *MeanStepTime(all[0], spread))
+            .factor;
+    missed += factor.low <= 1.0 && 1.0 <= factor.high ? 0 : 1;
+  }
+  return static_cast<double>(missed) / kSearches;
+}
+
+TEST(Finals, AnIntervalMissesTheTruthOnceInTwentyTimesHoweverRunsDiffer) {
+  for (const double between : {0.0, 0.02, 0.05, 0.2}) {
+    EXPECT_LT(ShareOfIntervalsWithoutOne(between), 0.08) << between;
+  }
+}
+
+TEST(Finals, TimesOfOneDecimalAreKnownToHalfOfIt) {
+  const Finalist slow = {"a", {{0.2, 0.2, 0.2}, {0.2, 0.2, 0.2}}, {}};
+  const Finalist fast = {"b", {{0.1, 0.1, 0.1}, {0.1, 0.1, 0.1}}, {}};
+  const RoundSpread spread = SpreadOfRounds({slow, fast});
+  const SpeedUp rounded =
+      Compare(*MeanStepTime(fast, spread), *MeanStepTime(slow, spread));
+  EXPECT_LT(rounded.factor.low, 1.01) << "0.149 and 0.151 print so, too";
+  EXPECT_FALSE(rounded.Differs());
+  const Finalist exact = {"c", {{0.1000003}, {0.1000003}}, {}};
+  EXPECT_EQ(MeanStepTime(exact, spread)->standard_error_s, 0.0);
 }
 
 TEST(Finals, AClearDifferenceIsSignificantAndNoiseIsNot) {
@@ -56,7 +110,7 @@ TEST(Finals, OnlyAClearlySlowerConfigurationIsNotMeasuredAgain) {
   };
   const std::vector<Finalist> all = {one_round("best", 1.0),
                                      one_round("close", 1.04),
-                                     one_round("slow", 1.2),
+                                     one_round("slow", 1.25),
                                      {"failed", {{}}, {}},
                                      one_round(kPresent, 2.0)};
   for (const Finalist& finalist : all) {
@@ -181,6 +235,20 @@ TEST_F(MeasureTest, MeasuresAllAgainAfterAnotherNumberOfTrials) {
   }
 }
 
+TEST_F(MeasureTest, MeasuresAllAgainAfterAChangeThatIsAccepted) {
+  (void)Searched();
+  WriteProgram("echo \"step $i took 0.0$1$((i % 3 + 1))\"", "# changed");
+  EXPECT_EQ(Tune({.manifest = options_.manifest,
+                  .command = "test",
+                  .finalists = 2,
+                  .accept_changed = true,
+                  .reporter = shown_}),
+            0)
+      << printed_;
+  EXPECT_THAT(printed_, HasSubstr("measuring the best again, round 1 of 3"));
+  EXPECT_EQ(Known().changes, 1);
+}
+
 TEST_F(MeasureTest, MakesAThirdRoundOnlyInTheMinutesOfTheSearch) {
   TuneJob& job = Searched();
   Finals known = Known();
@@ -218,8 +286,10 @@ TEST_F(MeasureTest, ReadsNoFileAndNoImpossibleTime) {
   EXPECT_EQ(Known().finalists.at(0).rounds.size(), 2U);
 }
 
-// Two rounds of steps at `mean_s` plus and minus `spread_s`.
+// Two rounds of steps at `mean_s` plus and minus `spread_s`, with many
+// decimals.
 Finalist Ran(const std::string& config, double mean_s, double spread_s = 0.0) {
+  spread_s += 1e-9 * mean_s;
   const std::vector<double> round = {mean_s - spread_s, mean_s + spread_s};
   return {config, {round, round}, std::nullopt};
 }
@@ -257,6 +327,17 @@ TEST(Judge, KeepsThePresentConfigurationWhereNoiseHidesTheDifference) {
   EXPECT_EQ(verdict->config(), kPresent);
   EXPECT_DOUBLE_EQ(verdict->time().mean_s, 1.0) << "that of what it recommends";
   EXPECT_EQ(Decision({Ran("a", 1.0), Ran(kPresent, 1.0)}), kPresent);
+}
+
+TEST(Judge, PrefersWhatRanInEveryRoundToWhatRanOutOfMemory) {
+  Finalist failing = {"a", {{0.5, 0.51}, {}, {}}, {}};
+  failing.failures = {trials::Outcome::kOutOfMemory};
+  EXPECT_EQ(Decision({failing, Ran("b", 0.8), Ran(kPresent, 1.0)}), "b");
+  EXPECT_EQ(Decision({failing, Ran(kPresent, 1.0)}), kPresent);
+  EXPECT_EQ(Decision({failing}), "a") << "nothing else ran";
+  Finalist present = Ran(kPresent, 1.0);
+  present.failures = {trials::Outcome::kFailed};
+  EXPECT_EQ(Decision({failing, present}), "a") << "neither is better there";
 }
 
 TEST(Judge, KeepsThePresentConfigurationWhereAllOthersAreSlower) {
@@ -335,6 +416,11 @@ TEST_F(VerdictTest, TheTextHasTheComparisonTheCommandLineAndItsGain) {
           ": 0.25 s a step, 4,096 tokens/s; 2.00 times [2.00, 2.00] as fast as "
           "yours; peak memory 1.00 GB, 7.59 GB (88%) left\nAlso in " +
           folder + "/best.sh and best.json\n");
+  verdict.ranked.front().failures = {trials::Outcome::kOutOfMemory};
+  EXPECT_THAT(TextOf(verdict),
+              testing::AllOf(HasSubstr("as fast as yours; it failed in 1 of 3 "
+                                       "rounds: out of memory\nAlso"),
+                             Not(HasSubstr("left"))));
   EXPECT_THAT(BestOf(*job_, verdict).rendered.words,
               ElementsAre(HasSubstr("train.sh"), "1", "6"));
 }
