@@ -441,10 +441,9 @@ std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
       knob->Set(config, value);
     }
     for (const auto& [knob, value] : flags) {
-      const auto is_same = [knob](const auto& before) {
-        return before.first == knob;
-      };
-      if (std::ranges::any_of(settings, is_same)) {
+      const auto given = common::Map(
+          settings, [](const auto& setting) { return setting.first; });
+      if (common::Contains(given, knob)) {
         throw std::invalid_argument(fmt::format("{} is given twice, as {}, too",
                                                 knob->name, knob->flag.name));
       }

@@ -56,13 +56,15 @@ std::ptrdiff_t Missing(const Settings& settings, const ParallelConfig& config,
 // The settings that no configuration has where they have an effect.
 Settings UnplannedOf(const Settings& settings, const Forecaster& forecaster) {
   Settings unplanned;
-  for (const auto& [knob, value] : settings) {
-    if (knob->active.holds && !knob->structural &&
-        std::ranges::none_of(
-            forecaster.space().configs(), [&](const ParallelConfig& config) {
-              return knob->active.holds(config) && knob->Get(config) == value;
-            })) {
-      unplanned.emplace_back(knob, value);
+  for (const auto& setting : settings) {
+    const Knob& knob = *setting.first;
+    if (knob.active.holds && !knob.structural &&
+        std::ranges::none_of(forecaster.space().configs(),
+                             [&](const ParallelConfig& config) {
+                               return knob.active.holds(config) &&
+                                      knob.Get(config) == setting.second;
+                             })) {
+      unplanned.push_back(setting);
     }
   }
   return unplanned;
