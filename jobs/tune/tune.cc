@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/files.h"
 #include "common/ranges.h"
@@ -27,6 +28,7 @@
 #include "jobs/tune/run_spread.h"
 #include "plots/experiment_records.h"
 #include "trials/programs/error_line.h"
+#include "trials/record.h"
 #include "trials/trial_runner.h"
 
 namespace jobs {
@@ -213,6 +215,10 @@ class Tuning {
       return job_.interrupted() ? Stopped() : 1;
     }
     harness::WriteExperiment(job_.experiment());
+    if (const auto sources =
+            trials::ReadProblemInfo(job_.folder()).predictions) {
+      job_.Print("predicted by: {}\n", fmt::join(*sources, "; "));
+    }
     if (const int code = Search(); code != 0) {
       return code;
     }

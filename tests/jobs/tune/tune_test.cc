@@ -563,8 +563,9 @@ TEST_F(ReportedTest, ShowsEverythingThroughTheReporter) {
   std::size_t at = 0;
   for (const char* part :
        {"4 configurations; results: ", "preflight: your configuration for 2 ",
-        "next: at most 3 trials of 6 steps in 20 minutes", " 1/3 ",
-        "  <- best\n", " 3/3 ", "3 trials; the search ended: ",
+        "next: at most 3 trials of 6 steps in 20 minutes",
+        "predicted by: simulator of this cluster", " 1/3 ", "  <- best\n",
+        " 3/3 ", "3 trials; the search ended: ",
         "measuring the best again, round 1 of 3, 2 runs\n", "  yours\n",
         "\nUse this command line:\n\n  ", "\nAlso in ", "Result page: "}) {
     const std::size_t found = printed_.find(part, at);
