@@ -263,8 +263,8 @@ void SetFramework(const std::string& name, Job& job) {
          {},
          job.workload,
          job.cluster});
-    job.notes = file.notes;
   }
+  job.notes = file.notes;
   SetTraining(file, job.training, job.workload);
   if (job.workload.precision != trials::Precision::kFp16 &&
       job.framework.framework.gradients.fp32_gradients) {

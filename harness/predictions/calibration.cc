@@ -8,6 +8,7 @@
 #include <Eigen/LU>
 #include <fmt/format.h>
 
+#include "common/fields.h"
 #include "common/quantiles.h"
 #include "common/ranges.h"
 #include "common/statistics.h"
@@ -268,15 +269,18 @@ CalibratedJob CalibratedJob::Of(const trials::Workload& workload,
   const trials::Model& model = workload.model;
   return {
       cluster.gpu.name, framework,
-      fmt::format("{} layers, hidden {}, {} heads, ffn {}, vocabulary {}, {} "
-                  "experts, {} tokens a sequence{}{}",
-                  model.layers, model.hidden_size, model.attention_heads,
-                  model.ffn_size, model.vocab_size, model.experts,
-                  workload.sequence_length,
-                  workload.precision == trials::Precision::kBf16
-                      ? ""
-                      : fmt::format(", {}", ToString(workload.precision)),
-                  workload.training.IsUsual() ? "" : ", other training")};
+      fmt::format(
+          "{} layers, hidden {}, {} heads, ffn {}, vocabulary {}, {} "
+          "experts, {} tokens a sequence{}{}",
+          model.layers, model.hidden_size, model.attention_heads,
+          model.ffn_size, model.vocab_size, model.experts,
+          workload.sequence_length,
+          // What is usual is left out: so it was in earlier files.
+          workload.precision == trials::Precision::kBf16
+              ? ""
+              : fmt::format(", {}", common::ToString(workload.precision)),
+          workload.training.IsUsual() ? ""
+                                      : ", " + ToString(workload.training))};
 }
 
 CalibrationPrior CalibrationPrior::Of(
@@ -483,8 +487,9 @@ Calibration ReadCalibration(const std::filesystem::path& path,
   }
   if (own.workload != job.workload) {
     calibration.note = fmt::format(
-        "note: {} was measured with another model ({}): its factors are used, "
-        "not what it knows of single configurations\n",
+        "note: {} was measured with another model, precision or kind of "
+        "training ({}): its factors are used, not what it knows of single "
+        "configurations\n",
         path.string(), own.workload);
     calibration.residuals.clear();
   }

@@ -40,9 +40,9 @@ std::string AsSettings(std::string text) {
   return text;
 }
 
-// How many of the settings a configuration does not have. A value that no plan
-// has, such as communication that does not overlap, is not had either where the
-// parameter has no effect.
+// How many of the settings a configuration does not have. `unplanned`: those
+// that no plan has, such as communication that does not overlap; they are also
+// missing where the parameter has no effect.
 std::ptrdiff_t Missing(const Settings& settings, const ParallelConfig& config,
                        const Job& job, const Settings& unplanned = {}) {
   return std::ranges::count_if(settings, [&](const auto& setting) {

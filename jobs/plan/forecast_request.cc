@@ -531,6 +531,11 @@ void Refuse(const std::vector<Problem>& problems) {
   }
 }
 
+// Of --compare: no framework, GPU or cluster.
+bool IsLayout(const std::string& word) {
+  return word.empty() || word.find('=') != std::string::npos;
+}
+
 bool IsCalibrated(const ForecastRequest& request) {
   return !request.calibrate.empty() || !request.calibration.empty();
 }
@@ -552,6 +557,9 @@ void CheckQuestions(const ForecastRequest& request) {
            (kinds || request.frameworks.size() != 1),
        "--tokens with a calibration needs one --gpu and one --framework: those "
        "of the measured steps"},
+      {IsCalibrated(request) && !std::ranges::all_of(request.compare, IsLayout),
+       "--compare with a calibration compares layouts: a calibration is of "
+       "one framework and one kind of GPU"},
       {!buys && !alone.empty(), fmt::format("{} can only be used with --tokens",
                                             fmt::join(alone, ", "))},
       {!request.step_time.empty() && question != "--log",
@@ -658,10 +666,6 @@ std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
              : header + ToText(scaling, request);
 }
 
-bool IsLayout(const std::string& word) {
-  return word.empty() || word.find('=') != std::string::npos;
-}
-
 // What a word of --compare names.
 ComparedSide SideOf(const ForecastRequest& request, const std::string& word) {
   ForecastRequest changed = request;
@@ -718,11 +722,6 @@ ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
     throw InputError(
         "--compare takes one or two layouts, frameworks, kinds of GPUs or "
         "clusters, on one size of the machine and without --write");
-  }
-  if (IsCalibrated(request) && !std::ranges::all_of(words, IsLayout)) {
-    throw InputError(
-        "--compare with a calibration compares layouts: a calibration is of "
-        "one framework and one kind of GPU");
   }
   const ComparedSide first = SideOf(request, words.size() > 1 ? words[0] : "");
   const ComparedSide second = SideOf(request, words.back());

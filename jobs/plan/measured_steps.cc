@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -103,11 +102,8 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
   for (const std::string& each : notes) {
     note += fmt::format("note: {}\n", each);
   }
-  CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
-  std::set<std::string> columns;
-  for (const std::string& name : table.header()) {
-    columns.insert(trials::ColumnName(name));
-  }
+  const trials::MeasuredColumns columns =
+      CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
   std::vector<MeasuredStep> steps;
   for (const auto& csv_row : table.rows()) {
     const trials::MeasuredRow row =
@@ -125,7 +121,7 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
                                                ? 0.0
                                                : row.peak_memory_bytes};
     if (step.config.micro_batch_size > 0 && step.batch_size == 0 &&
-        !columns.contains("microbatches")) {
+        !columns.names.contains("microbatches")) {
       step.config.microbatches = MicrobatchesOf(step.config, workload, path);
     }
     if (const int tokens =

@@ -53,6 +53,12 @@ std::string SizeText(const MachineSize& size) {
   return fmt::format("{}x{}", size.nodes, size.gpus_per_node);
 }
 
+// The user's file is one of the framework that the job had.
+void TakeFramework(const std::string& name, Job& job) {
+  job.config_file.clear();
+  SetFramework(name, job);
+}
+
 std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
   constexpr double kSmallHeadroom = 5.0;  // percent
   constexpr int kShortest = 256;          // tokens
@@ -82,10 +88,8 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
     if (job.framework.adapter && job.framework.adapter->IsCalled(name)) {
       continue;
     }
-    changes.push_back({"--framework", name, [name](Request& of) {
-                         of.job.config_file.clear();
-                         SetFramework(name, of.job);
-                       }});
+    changes.push_back({"--framework", name,
+                       [name](Request& of) { TakeFramework(name, of.job); }});
   }
   const bool images = job.workload.model.patch_size > 0;
   for (int tokens = job.workload.sequence_length / 2;
@@ -120,8 +124,7 @@ std::vector<Remedy> SeveralChanges(const Job& job,
       Request changed{job, options};
       changed.job.cluster = WithSize(job.cluster, size);
       if (!own) {
-        changed.job.config_file.clear();
-        SetFramework("torchtitan", changed.job);
+        TakeFramework("torchtitan", changed.job);
       }
       int& batch = changed.job.workload.batch_size;
       batch = (batch + size.gpus() - 1) / size.gpus() * size.gpus();

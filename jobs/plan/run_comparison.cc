@@ -345,14 +345,12 @@ void RefuseOtherValues(const Job& job, const std::string& text,
   }
 }
 
-// `notes` gets lines about values without effect.
-ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
-                        const std::string& text, const std::string& log,
-                        std::string& notes) {
+Completed ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
+                   const std::string& text, const std::string& log) {
   const Job& job = forecaster.job();
   if (text.empty()) {
     if (const auto logged = LoggedConfig(job, log)) {
-      return *logged;
+      return {.config = *logged};
     }
     throw InputError(
         "--log needs the configuration of the run: --config dp=8,tp=2,"
@@ -366,10 +364,9 @@ ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
     if (!has_microbatch) {
       throw std::invalid_argument("name micro_batch_size or microbatches, too");
     }
-    const Completed completed = CompleteSettings(forecaster, forecast, text);
+    Completed completed = CompleteSettings(forecaster, forecast, text);
     RefuseOtherValues(job, text, completed.config, log);
-    notes = completed.notes;
-    return completed.config;
+    return completed;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--config {}: {}", text, e.what()));
   }
@@ -463,8 +460,10 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
       run.log += logs.back().second;
     }
   }
-  const ParallelConfig config =
-      ConfigOf(forecaster, forecast, config_text, run.log, run.config_notes);
+  const Completed completed =
+      ConfigOf(forecaster, forecast, config_text, run.log);
+  const ParallelConfig& config = completed.config;
+  run.config_notes = completed.notes;
   for (const auto& [file, text] : logs) {
     ReadLog(text, file, job, patterns, config, run);
   }
@@ -540,9 +539,8 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
 
 Prediction PredictionOf(const Forecaster& forecaster, const Forecast& forecast,
                         const std::string& config) {
-  std::string notes;
   return ExpectedOf(forecaster,
-                    ConfigOf(forecaster, forecast, config, "", notes));
+                    ConfigOf(forecaster, forecast, config, "").config);
 }
 
 std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,

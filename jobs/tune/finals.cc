@@ -13,6 +13,7 @@
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/testbeds/program.h"
+#include "plots/experiment_records.h"
 #include "trials/programs/trial_rendering.h"
 #include "trials/record.h"
 #include "trials/record_list.h"
@@ -24,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using trials::Outcome;
 
-// The last decimal place of all values; 0 if they have six or more.
+// The unit of the last decimal place of the values, such as 0.01; 0 if they
+// have six places or more.
 double Resolution(const std::vector<double>& values) {
   constexpr int kMost = 5;
   constexpr double kRounding = 1e-9;
@@ -93,9 +95,7 @@ SpeedUp Compare(const StepTime& a, const StepTime& b) {
   const double log_factor = std::log(b.mean_s / a.mean_s);
   const double error =
       std::hypot(a.standard_error_s / a.mean_s, b.standard_error_s / b.mean_s);
-  const int freedom = a.freedom == 0 || b.freedom == 0
-                          ? std::max(a.freedom, b.freedom)
-                          : std::min(a.freedom, b.freedom);
+  const int freedom = std::min(a.freedom, b.freedom);
   const double q = freedom > 0 ? common::StudentQuantile(kOutside, freedom)
                                : common::kNormal95;
   SpeedUp result;
@@ -340,8 +340,7 @@ std::string FailureText(const Finalist& finalist) {
   const auto succeeded = static_cast<std::size_t>(std::ranges::count_if(
       finalist.rounds, [](const auto& round) { return !round.empty(); }));
   const std::size_t failed = finalist.failures->size();
-  std::string how(ToString(finalist.failures->front()));
-  std::ranges::replace(how, '_', ' ');
+  const std::string how = plots::OutcomeWords(finalist.failures->front());
   return fmt::format("; it failed in {} of {} rounds{}", failed,
                      failed + succeeded, how == "failed" ? "" : ": " + how);
 }

@@ -71,8 +71,9 @@ struct RoundSpread {
 //
 //   max(s_steps^2 / n, m^2 v / R) + r^2 / 12,
 //
-// where r is the last decimal place of the times, as a log prints them (at
-// least six: 0). Steps that differ by more than r / 2 average it: r^2 / (12 n).
+// where r is the unit of the last decimal place of the times, as a log prints
+// them (0 with six places or more). Steps that differ by more than r / 2
+// average it: r^2 / (12 n).
 struct StepTime {
   double mean_s = 0.0;
   double standard_error_s = 0.0;
@@ -87,8 +88,8 @@ struct StepTime {
 // How many times as fast `a` is as `b`, with its 95% interval on the logarithm:
 // ln(t_b / t_a) +- q sqrt((se_a / t_a)^2 + (se_b / t_b)^2), and the two-sided
 // p-value of equal times. q is the 97.5% quantile of Student's t with the
-// smaller number of degrees of freedom; of the normal distribution where none
-// is known.
+// smaller number of degrees of freedom; of the normal distribution if that is
+// 0.
 struct SpeedUp {
   common::Estimate factor;
   double p = 1.0;

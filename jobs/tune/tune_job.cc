@@ -12,6 +12,7 @@
 #include "harness/spec.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
+#include "plots/experiment_records.h"
 #include "plots/table.h"
 #include "trials/knobs.h"
 #include "trials/trial.h"
@@ -26,13 +27,6 @@ using trials::Outcome;
 constexpr const char* kResults = "oppa-results";
 constexpr double kJoulePerKwh = 3.6e6;
 constexpr const char* kRow = "{:>7}  {:>13}  {:>8}  {:>6}  ";
-
-// "out of memory"
-std::string Words(Outcome outcome) {
-  std::string words(ToString(outcome));
-  std::ranges::replace(words, '_', ' ');
-  return words;
-}
 
 bool Ran(Outcome outcome) {
   return outcome == Outcome::kCompleted || outcome == Outcome::kTerminatedEarly;
@@ -211,7 +205,8 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
   const auto throughput = trials::EstimateThroughput(measurement.step_times_s);
   return Ran(measurement.outcome)
              ? SpeedText(1.0 / throughput.steps_per_s) + Notes(measurement)
-             : Words(measurement.outcome) + ": " + measurement.message;
+             : plots::OutcomeWords(measurement.outcome) + ": " +
+                   measurement.message;
 }
 
 std::string TuneJob::Changes(const trials::ParallelConfig& config) const {
@@ -247,7 +242,8 @@ void TuneJob::PrintRow(const std::string& name,
   const auto seconds = static_cast<int>(std::lround(measured.duration_s));
   const std::string columns = fmt::format(
       kRow, name,
-      ran ? fmt::format("{:#.4g} s", step_s) : Words(measured.outcome),
+      ran ? fmt::format("{:#.4g} s", step_s)
+          : plots::OutcomeWords(measured.outcome),
       ran && std::isfinite(speed_up) ? fmt::format("{:.2f}x", speed_up) : "",
       fmt::format("{}:{:02}", seconds / 60, seconds % 60));
   std::string text =

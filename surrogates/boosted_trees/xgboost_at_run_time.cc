@@ -54,8 +54,7 @@ void* XgboostSymbol(const char* function) {
     throw common::InputError(fmt::format(
         "XGBoost, which this method needs, could not be loaded: install it "
         "(apt install libxgboost0; pip install 'oppa-planner[xgboost]'), or "
-        "set "
-        "OPPA_XGBOOST to its library ({})",
+        "set OPPA_XGBOOST to its library ({})",
         error));
   }
   return found;
