@@ -45,13 +45,15 @@ using Json = nlohmann::ordered_json;
 // Errors: throws InputError if the rest is not what was sealed.
 bool Unseal(Json& json, const std::string& source);
 
-// A list of structs with fields or of numbers that may be NaN or infinite.
+// A list of structs with fields, of enumerations with names, or of numbers that
+// may be NaN or infinite.
 template <typename T>
 concept IsListOfFields = requires(T& list) {
   list.begin();
   list.emplace_back();
 }
 &&(HasFields<const typename T::value_type> ||
+   std::is_enum_v<typename T::value_type> ||
    std::is_floating_point_v<typename T::value_type>);
 
 // The integer that a JSON number is; 3.0 is one, 3.5 and true are none.

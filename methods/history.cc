@@ -48,8 +48,9 @@ void History::Start(int candidate, const std::string& plan) {
 }
 
 void History::Add(const trials::Trial& trial) {
-  if (trial.HasThroughput()) {
-    best_value_ = std::max(best_value_, ValueOf(trial).value);
+  if (trial.HasThroughput() && ValueOf(trial).value > best_value_) {
+    best_value_ = ValueOf(trial).value;
+    best_step_times_s_ = trial.measurement.step_times_s;
   }
   if (trial.IsPlan()) {
     plans_.push_back(trial);

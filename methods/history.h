@@ -88,6 +88,10 @@ class History {
   // The highest value of feasible trials, early-terminated ones included;
   // -infinity before the first.
   [[nodiscard]] double best_value() const { return best_value_; }
+  // The steps of the trial that has it; empty if it was imported.
+  [[nodiscard]] const std::vector<double>& best_step_times_s() const {
+    return best_step_times_s_;
+  }
 
   [[nodiscard]] bool has_throughput() const {
     return failures_in_a_row_ < size();
@@ -137,6 +141,7 @@ class History {
   double run_variance_ = 0.0;
   int failures_in_a_row_ = 0;
   double best_value_ = -std::numeric_limits<double>::infinity();
+  std::vector<double> best_step_times_s_;
 };
 
 }  // namespace methods

@@ -33,11 +33,11 @@ inline constexpr const char* kYours = "yours";
 
 // A configuration that was measured again after the search.
 struct MeasuredAgain {
-  std::string config;                  // its label, or kYours
-  std::vector<double> rounds_s;        // mean step time of each; NaN: it failed
-  std::vector<std::string> failures;   // outcomes of those, in order
-  double step_s = 0.0;                 // of the steps of all rounds
-  double speed_up = trials::kUnknown;  // over kYours; NaN: it did not run
+  std::string config;            // its label, or kYours
+  std::vector<double> rounds_s;  // mean step time of each; NaN: it failed
+  std::vector<trials::Outcome> failures;  // of those, in order
+  double step_s = 0.0;                    // of the steps of all rounds
+  double speed_up = trials::kUnknown;     // over kYours; NaN: it did not run
 };
 
 // A run in the form that the page shows.

@@ -177,6 +177,23 @@ double TauOf(const StopRule& rule, int steps_used) {
              (1.0 / std::sqrt(least) + 1.0 / std::sqrt(steps_used));
 }
 
+namespace {
+
+// What the best trial had of its throughput after q steps, at most 1.
+double ShareAfter(const StopRule& rule, std::size_t q) {
+  const std::vector<double>& times = rule.best_step_times_s;
+  if (q >= times.size()) {
+    return 1.0;
+  }
+  const std::vector<double> first(
+      times.begin(), times.begin() + static_cast<std::ptrdiff_t>(q));
+  const double share = EstimateThroughput(first, rule.throughput).steps_per_s /
+                       EstimateThroughput(times, rule.throughput).steps_per_s;
+  return std::fmin(share, 1.0);  // 1 where it is NaN
+}
+
+}  // namespace
+
 bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
   if (std::cmp_less(step_times_s.size(), rule.q_min)) {
     return false;
@@ -185,7 +202,8 @@ bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
       EstimateThroughput(step_times_s, rule.throughput);
   // Of no steps after the warm-up it is NaN, which is below nothing.
   return estimate.steps_per_s <
-         rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
+         rule.best_steps_per_s * ShareAfter(rule, step_times_s.size()) +
+             TauOf(rule, estimate.steps_used);
 }
 
 }  // namespace trials

@@ -121,6 +121,10 @@ struct ThroughputOptions {
 // the warm-up, at least 1. A fixed tau has c = 0; the theory has tau = 0 and
 // c = c_1 s, s the standard deviation of a step's throughput.
 //
+// Where the first steps of every trial are slower (compilation, tuning of
+// kernels, filling of caches), `best` is multiplied by what the best trial had
+// lost after as many steps, min(1, its r_q / its r).
+//
 // Source: OPPA Eqs. 5 and 56 and Algorithm 3, lines 16-18. `best` is that of
 // feasible trials only (DESIGN: the printed maximum would include infeasible
 // ones).
@@ -130,9 +134,10 @@ struct StopRule {
   double tau_steps_per_s = 1e-3;
   double confidence_steps_per_s = 0.0;  // c, >= 0
   ThroughputOptions throughput;
+  std::vector<double> best_step_times_s;  // empty: first steps are like others
 
   OPPA_FIELDS(StopRule, q_min, best_steps_per_s, tau_steps_per_s,
-              confidence_steps_per_s, throughput);
+              confidence_steps_per_s, throughput, best_step_times_s);
 };
 
 // tau_q of the rule when the estimate uses `steps_used` >= 1 steps.

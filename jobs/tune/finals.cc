@@ -333,7 +333,7 @@ std::string PText(double p) {
 }
 
 // "; it failed in 1 of 3 rounds: out of memory"
-std::string FailureText(const Finalist& finalist) {
+std::string FailureText(const Finalist& finalist, const char* who = "it") {
   if (!finalist.Failed()) {
     return "";
   }
@@ -341,7 +341,7 @@ std::string FailureText(const Finalist& finalist) {
       finalist.rounds, [](const auto& round) { return !round.empty(); }));
   const std::size_t failed = finalist.failures->size();
   const std::string how = plots::OutcomeWords(finalist.failures->front());
-  return fmt::format("; it failed in {} of {} rounds{}", failed,
+  return fmt::format("; {} failed in {} of {} rounds{}", who, failed,
                      failed + succeeded, how == "failed" ? "" : ": " + how);
 }
 
@@ -448,15 +448,11 @@ std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
                              const std::string& present) {
   using Losses = std::vector<trials::LossCurve>;
   Verdict verdict{.spread = SpreadOfRounds(finalists)};
-  Losses losses;  // of the present one
-  bool present_is_reliable = false;
   for (const Finalist& each : finalists) {
     const std::optional<StepTime> time = MeanStepTime(each, verdict.spread);
     if (each.config == kPresent) {
+      verdict.yours = each;
       verdict.present = time;
-      verdict.present_failed = !time && each.Failed();
-      present_is_reliable = !each.Failed();
-      losses = each.losses.value_or(Losses());
     } else if (time) {
       verdict.ranked.push_back(each);
     }
@@ -473,10 +469,11 @@ std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
         Compare(*MeanStepTime(best, verdict.spread), *verdict.present);
     verdict.keeps_present =
         !verdict.speed_up->Differs() || verdict.speed_up->factor.value < 1.0 ||
-        best.config == present || (best.Failed() && present_is_reliable);
+        best.config == present || (best.Failed() && !verdict.yours->Failed());
   }
-  if (!verdict.keeps_present) {
-    verdict.loss = CompareLosses(best.losses.value_or(Losses()), losses);
+  if (!verdict.keeps_present && verdict.yours) {
+    verdict.loss = CompareLosses(best.losses.value_or(Losses()),
+                                 verdict.yours->losses.value_or(Losses()));
   }
   return verdict;
 }
@@ -513,6 +510,11 @@ common::Json ToJson(const Verdict& verdict, const BestJob& best,
                        {"steps", time.steps},
                        {"tokens_per_s", job.tokens_per_step() / time.mean_s}};
   json.update(job.CostOf(time.mean_s));
+  const Finalist& chosen =
+      verdict.keeps_present ? *verdict.yours : verdict.ranked.front();
+  if (chosen.Failed()) {
+    json["failures"] = common::ToJson(*chosen.failures);
+  }
   if (const auto& speed_up = verdict.speed_up) {
     json["speed_up"] = {{"config", verdict.ranked.front().config},
                         {"value", speed_up->factor.value},
@@ -552,10 +554,9 @@ std::string ToText(const Verdict& verdict, const BestJob& best,
           "{}{}{}: {}{}{}{}{}\nAlso in {} and best.json{}\n",
           NodesText(command), best.note, fastest.config,
           job.SpeedText(MeanStepTime(fastest)->mean_s),
-          verdict.speed_up         ? FasterText(*verdict.speed_up)
-          : verdict.present_failed ? "; yours did not run again"
-                                   : "",
-          FailureText(fastest),
+          verdict.speed_up ? FasterText(*verdict.speed_up) : "",
+          FailureText(fastest) +
+              (verdict.yours ? FailureText(*verdict.yours, "yours") : ""),
           MemoryText(fastest, job.testbed().machine.memory_bytes()),
           verdict.loss && verdict.loss->Moved()
               ? "\nIt " + ToString(*verdict.loss)

@@ -121,8 +121,8 @@ struct Verdict {
   // not empty.
   std::vector<Finalist> ranked;
   RoundSpread spread;
-  std::optional<StepTime> present;
-  bool present_failed = false;      // in every round
+  std::optional<Finalist> yours;    // kPresent, if it was measured
+  std::optional<StepTime> present;  // of it; absent if no round ran
   std::optional<SpeedUp> speed_up;  // of the fastest over the present one
   std::optional<LossChange>
       loss;  // of the fastest; nothing: not read, or not used

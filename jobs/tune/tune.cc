@@ -90,10 +90,14 @@ class TuneRunner final : public trials::TrialRunner {
     lock.lock();
     job_.EndStatus();
     elapsed_s_ = std::max(elapsed_s_, start_s + measurement.duration_s);
-    const bool best =
-        Take(measurement.outcome,
-             trials::EstimateThroughput(measurement.step_times_s).steps_per_s);
-    job_.PrintRow(name, measurement, 1.0 / rate_, rate_ / first_,
+    const std::vector<double>& times = measurement.step_times_s;
+    const bool none_before = std::isnan(first_);
+    const bool best = Take(measurement.outcome,
+                           trials::EstimateThroughput(times).steps_per_s);
+    if (none_before && !std::isnan(first_)) {
+      first_times_s_ = times;
+    }
+    job_.PrintRow(name, measurement, 1.0 / rate_, rate_ / FirstAt(times.size()),
                   job_.Changes(request.candidate.config()), best);
     const bool broken = measurement.outcome == Outcome::kFailed &&
                         measurement.step_times_s.empty();
@@ -163,6 +167,15 @@ class TuneRunner final : public trials::TrialRunner {
     return best;
   }
 
+  // The steps per second of the first completed trial, of a shorter one after
+  // as many steps where they are known.
+  [[nodiscard]] double FirstAt(std::size_t steps) const {
+    std::vector<double> times = first_times_s_;
+    times.resize(std::min(times.size(), steps));
+    const double rate = trials::EstimateThroughput(times).steps_per_s;
+    return std::isnan(rate) ? first_ : rate;
+  }
+
   std::unique_ptr<trials::TrialRunner> remote_;  // may be null
   trials::TrialRunner& inner_;
   const TuneJob& job_;
@@ -175,6 +188,7 @@ class TuneRunner final : public trials::TrialRunner {
   double rate_ = trials::kUnknown;
   double best_ = trials::kUnknown;
   double first_ = trials::kUnknown;
+  std::vector<double> first_times_s_;  // of this session
   std::string message_;
 };
 

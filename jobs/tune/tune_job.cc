@@ -32,7 +32,8 @@ bool Ran(Outcome outcome) {
   return outcome == Outcome::kCompleted || outcome == Outcome::kTerminatedEarly;
 }
 
-// What follows a configuration: ", 3.10 GB", ", slower at step 5".
+// What follows a configuration: ", 3.10 GB", ", slower than the best at step
+// 5".
 std::string Notes(const trials::Measurement& measured) {
   std::string text;
   if (measured.peak_memory_bytes) {
@@ -40,7 +41,8 @@ std::string Notes(const trials::Measurement& measured) {
         fmt::format(", {:.2f} GB", *measured.peak_memory_bytes / common::kGiga);
   }
   if (measured.outcome == Outcome::kTerminatedEarly) {
-    text += fmt::format(", slower at step {}", measured.step_times_s.size());
+    text += fmt::format(", slower than the best at step {}",
+                        measured.step_times_s.size());
   }
   if (measured.outcome == Outcome::kCompleted && !measured.message.empty()) {
     text += ", " + measured.message;

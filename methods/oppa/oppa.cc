@@ -48,7 +48,11 @@ class Oppa final : public Method {
     trials::StopRule rule{.q_min = options_.q_min,
                           .best_steps_per_s = best * weight,
                           .tau_steps_per_s = 0.0,
-                          .throughput = options_.throughput};
+                          .throughput = options_.throughput,
+                          .best_step_times_s = {}};
+    if (problem_.steps_settle) {
+      rule.best_step_times_s = history_.best_step_times_s();
+    }
     if (options_.theory_tau) {
       rule.confidence_steps_per_s =
           RunningMeanFactor(options_.theory) * history_.StepNoise() * weight;

@@ -1,6 +1,7 @@
 #include "plots/page.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -261,7 +262,7 @@ Table RoundsTable(const PageRun& run) {
     for (std::size_t i = 0; i < rounds; ++i) {
       const std::string name = fmt::format("Round {} (s)", i + 1);
       if (std::isnan(one.rounds_s[i]) && failed < one.failures.size()) {
-        row.emplace_back(name, one.failures[failed++]);
+        row.emplace_back(name, OutcomeWords(one.failures[failed++]));
       } else {
         row.emplace_back(name, Rounded(one.rounds_s[i], 4));
       }
@@ -349,8 +350,10 @@ std::string PageCards(const PageRun& run) {
   cards += Card(
       "Search time",
       Duration(run.trials.empty() ? 0.0 : run.trials.back().elapsed_s).text,
-      run.problem->info.backend == "command" ? "on the machine"
-                                             : "on a virtual clock");
+      common::Contains(std::array{"simulator", "replay"},
+                       run.problem->info.backend)
+          ? "on a virtual clock"
+          : "on the machine");
   return "<div class=\"cards\">" + cards + "</div>\n";
 }
 

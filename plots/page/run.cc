@@ -89,7 +89,7 @@ std::vector<MeasuredAgain> ReadRounds(const common::Json& finalists) {
       all.insert(all.end(), steps.begin(), steps.end());
     }
     if (finalist.contains("failures") && finalist["failures"].is_array()) {
-      one.failures = finalist["failures"].get<std::vector<std::string>>();
+      common::FromJson(finalist["failures"], one.failures);
     }
     one.step_s = common::Mean(all);
     yours_s = one.config == kYours ? one.step_s : yours_s;
@@ -158,6 +158,7 @@ PageRun LoadPageRun(const fs::path& experiment_folder,
   run.folder = trials::RunFolder(experiment_folder, run.problem->info.name,
                                  run.method->name, options.repeat);
   run.info = trials::ReadRunInfo(run.folder);
+  trials::RequireWhole(run.folder, run.info);
   run.trials = trials::ReadTrials(run.folder);
   ToValues(run.problem->info, run.trials);
   ReadPredictions(run);

@@ -236,6 +236,22 @@ TEST_F(SearchMethods, TheoryAsksForTheMarginOfEquation56) {
               0.01 * std::sqrt(2.0 * std::log(2.0 * 30 * 10 / 0.05)), 1e-12);
 }
 
+TEST_F(SearchMethods, OnlyWhereStepsSettleATrialIsComparedWithFirstSteps) {
+  const std::vector<double> times = {3.0, 1.5, 1.0};
+  for (const bool settle : {false, true}) {
+    problem_.steps_settle = settle;
+    const auto oppa = MakeOppa(problem_, {}, 6);
+    Observe(oppa->Suggest()->candidate,
+            {.outcome = trials::Outcome::kCompleted,
+             .step_times_s = times,
+             .peak_memory_bytes = 1e9,
+             .duration_s = 6.0},
+            *oppa);
+    EXPECT_EQ(oppa->Suggest()->stop->best_step_times_s,
+              settle ? times : std::vector<double>());
+  }
+}
+
 // beta_i = B + ...: with B = 1000 the bound is all uncertainty.
 TEST_F(SearchMethods, BetaOfTheTheoryGrowsWithTheNorm) {
   const auto modest = MakeOppa(problem_, {.beta = 0.0}, 6);

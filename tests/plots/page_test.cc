@@ -154,7 +154,7 @@ TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
                           label(2)));
   const std::string html = Html();
   EXPECT_THAT(html, AllOf(HasSubstr("Round 2 (s)"), HasSubstr(">0.7500<"),
-                          HasSubstr(">0.8500<"), HasSubstr(">out_of_memory<"),
+                          HasSubstr(">0.8500<"), HasSubstr(">out of memory<"),
                           HasSubstr("1.25×"), Not(HasSubstr("1.50×")),
                           Not(HasSubstr("1.40×")),
                           HasSubstr("<text>best, measured again</text>")));
@@ -191,6 +191,34 @@ TEST_F(PageTest, NamesNoOtherFile) {
   Add(Outcome::kCompleted, 1.0);
   for (const char* reference : {"http:", "https:", "src=", "@import", "url("}) {
     EXPECT_THAT(Html(), Not(HasSubstr(reference)));
+  }
+}
+
+TEST_F(PageTest, IsNotWrittenOfARunThatLostARow) {
+  Add(Outcome::kCompleted, 2.0);
+  Add(Outcome::kCompleted, 1.0);
+  (void)Html();
+  const auto run = folder_.path() / "oppa/1";
+  trials::RunInfo info{.method = "oppa", .repeat = 1};
+  info.finished = true;
+  info.files = trials::SealFiles(run);
+  trials::Write(run, info);
+  EXPECT_NO_THROW((void)WritePage(folder_.path(), {}));
+  fakes::WriteFile(run / "trials.csv", trials::FileOf<Trial>().header +
+                                           ToRow(trials_.back()) + "\n");
+  EXPECT_THAT(fakes::ErrorOf([&] { return WritePage(folder_.path(), {}); }),
+              HasSubstr("trials.csv"));
+}
+
+TEST_F(PageTest, SaysWhichClockTheSearchHad) {
+  Add(Outcome::kCompleted, 2.0);
+  for (const auto& [backend, clock] :
+       {std::pair("command", "on the machine"),
+        std::pair("client", "on the machine"),
+        std::pair("trainer", "on the machine"),
+        std::pair("simulator", "on a virtual clock")}) {
+    problem_.backend = backend;
+    EXPECT_THAT(Html(), HasSubstr(clock)) << backend;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "trials/measurement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <vector>
@@ -99,6 +100,31 @@ TEST(StopRule, StopsBelowTheBestPlusTau) {
   EXPECT_TRUE(ShouldStop(rule, {0.7}));         // 1.43 < 1.5
   EXPECT_FALSE(ShouldStop(rule, {1.0 / 1.5}));  // not below
   EXPECT_FALSE(ShouldStop(rule, {0.5}));
+}
+
+// Every program needs its first six steps to settle; the last of them is still
+// 1.2 times as long. A configuration that is 10% faster than the best one
+// throughout shows no more than 0.95 of the best one's mean by then.
+TEST(StopRule, ATrialIsComparedWithTheFirstStepsOfTheBest) {
+  std::vector<double> best = {3.0, 1.5, 1.4, 1.3, 1.2};
+  best.resize(20, 1.0);
+  StopRule rule{.q_min = 5,
+                .best_steps_per_s = EstimateThroughput(best).steps_per_s,
+                .tau_steps_per_s = 0.0,
+                .best_step_times_s = best};
+  const auto times = [&](double factor, int steps) {
+    std::vector<double> scaled(best.begin(), best.begin() + steps);
+    std::ranges::for_each(scaled, [&](double& time) { time *= factor; });
+    return scaled;
+  };
+  for (int steps = 5; steps < 20; ++steps) {
+    EXPECT_FALSE(ShouldStop(rule, times(1.0 / 1.1, steps))) << steps;
+    EXPECT_TRUE(ShouldStop(rule, times(1.1, steps))) << steps;
+  }
+  // A trial that settles at once stops as before.
+  EXPECT_TRUE(ShouldStop(rule, std::vector<double>(20, 1.1)));
+  rule.best_step_times_s = {};
+  EXPECT_TRUE(ShouldStop(rule, times(1.0 / 1.1, 5)));
 }
 
 // Eq. 56 with c_1 s = 0.1: after 4 of 5 steps (one is warm-up) and q_min = 5

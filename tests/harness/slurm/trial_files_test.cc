@@ -64,9 +64,9 @@ std::size_t CountFields(const T& value) {
 
 TEST(TrialFiles, EveryMemberIsInTheFieldList) {
   // A member more or less does not compile: correct its list and this number.
-  [[maybe_unused]] const auto& [q_min, best, tau, confidence, throughput] =
-      trials::StopRule();
-  EXPECT_EQ(CountFields(trials::StopRule()), 5U);
+  [[maybe_unused]] const auto& [q_min, best, tau, confidence, throughput,
+                                of_best] = trials::StopRule();
+  EXPECT_EQ(CountFields(trials::StopRule()), 6U);
   [[maybe_unused]] const auto& [warmup, iqr, of_mean] =
       trials::ThroughputOptions();
   EXPECT_EQ(CountFields(trials::ThroughputOptions()), 3U);

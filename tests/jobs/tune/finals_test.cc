@@ -421,6 +421,11 @@ TEST_F(VerdictTest, TheTextHasTheComparisonTheCommandLineAndItsGain) {
               testing::AllOf(HasSubstr("as fast as yours; it failed in 1 of 3 "
                                        "rounds: out of memory\nAlso"),
                              Not(HasSubstr("left"))));
+  ASSERT_TRUE(verdict.yours);
+  verdict.yours->failures = {trials::Outcome::kTimedOut};
+  EXPECT_THAT(TextOf(verdict), HasSubstr("; yours failed in 1 of "));
+  EXPECT_EQ(ToJson(verdict, BestOf(*job_, verdict), *job_)["failures"],
+            common::Json({"out_of_memory"}));
   EXPECT_THAT(BestOf(*job_, verdict).rendered.words,
               ElementsAre(HasSubstr("train.sh"), "1", "6"));
 }

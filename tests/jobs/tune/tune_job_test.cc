@@ -77,7 +77,8 @@ TEST_F(JobTest, DescribesAMeasurementInALine) {
   measured.peak_memory_bytes = 3.1e9;
   EXPECT_EQ(job.Describe(measured), "0.25 s a step, 4,096 tokens/s, 3.10 GB");
   measured.outcome = Outcome::kTerminatedEarly;
-  EXPECT_THAT(job.Describe(measured), HasSubstr("3.10 GB, slower at step 4"));
+  EXPECT_THAT(job.Describe(measured),
+              HasSubstr("3.10 GB, slower than the best at step 4"));
   EXPECT_EQ(job.Describe({.outcome = Outcome::kOutOfMemory,
                           .step_times_s = {},
                           .peak_memory_bytes = {},
