@@ -1,6 +1,7 @@
 // The operators of attention.
 
 #include <algorithm>
+#include <cmath>
 
 #include "trials/simulator/layer_operators.h"
 
@@ -45,16 +46,24 @@ void AddRotary(const LayerShape& shape, Module& module) {
 }
 
 // Scale, mask, softmax and dropout of n scores. The Llama family computes the
-// softmax in fp32 and casts back.
+// softmax in fp32 and casts back, as Megatron does where its kernel takes no
+// such shape.
 void AddScores(const LayerShape& shape, double n, Module& module) {
-  const Framework& framework = shape.framework;
+  const Framework::Kernels& kernels = shape.framework.kernels;
   const double e = shape.element_bytes;
   const bool dropout = HasDropout(shape.model);
-  if (framework.kernels.fused_operators) {
-    module.Elementwise(framework.kernels.score_forward_bytes * n, 1,
-                       framework.kernels.score_backward_bytes * n, 1);
-    module.Save(e * n);
-    module.Temporary(2 * e * n);
+  if (kernels.fused_operators) {
+    const double batch = shape.sequences * shape.heads;
+    if (std::fmod(batch, kernels.fused_softmax_multiple) == 0.0) {
+      module.Elementwise(kernels.score_forward_bytes * n, 1,
+                         kernels.score_backward_bytes * n, 1);
+      module.Save(e * n);
+      module.Temporary(2 * e * n);
+    } else {  // to fp32, scale, mask, softmax, back
+      module.Elementwise((2 * e + 33) * n, 5, (2 * e + 37) * n, 5);
+      module.Save((e + 4) * n);
+      module.Temporary((e + 8) * n);
+    }
     module.EndOperator("softmax");
     if (dropout) {
       module.Elementwise((2 * e + 1) * n, 1, (2 * e + 1) * n, 1);

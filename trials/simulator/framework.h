@@ -64,6 +64,10 @@ struct Framework {
     // of a context with that of the others, forward and backward.
     OPPA_FIELD(double, merge_forward_bytes, 0.0);
     OPPA_FIELD(double, merge_backward_bytes, 0.0);
+    // The fused softmax takes scores whose number of heads times sequences on a
+    // rank is a multiple of this (4: Megatron-LM's fused_softmax.py); others go
+    // through five operators in fp32.
+    OPPA_FIELD(double, fused_softmax_multiple, 1.0, kAbove0);
     // Bytes moved per score by the fused softmax of attention without flash.
     OPPA_FIELD(double, score_forward_bytes, 4.0);
     OPPA_FIELD(double, score_backward_bytes, 6.0);

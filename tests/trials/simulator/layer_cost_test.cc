@@ -294,6 +294,26 @@ TEST(LayerCost, AFusedNormKeepsNoCopyInFp32) {
                        workload.sequence_length * workload.model.hidden_size);
 }
 
+// To fp32 (6 bytes), scale (8), mask (9), softmax (8 and 12), back (6).
+TEST(LayerCost, HeadsThatTheFusedSoftmaxDoesNotTakeGoThroughFiveOperators) {
+  OperatorBytes model;
+  Framework::Kernels& kernels = model.framework.kernels;
+  kernels.flash_attention = false;
+  kernels.fused_operators = true;
+  kernels.score_forward_bytes = 3.0;
+  kernels.score_backward_bytes = 4.0;
+  const double tokens = model.workload.sequence_length;
+  const double batch =
+      model.shard.sequences * model.workload.model.attention_heads;
+  const double n = batch * tokens * tokens;
+  kernels.fused_softmax_multiple = batch / 2.0;
+  ExpectTraffic(model.Of("softmax"), {3.0 * n, 1, 4.0 * n, 1});
+  const double kept = model.Block().saved_bytes;
+  kernels.fused_softmax_multiple = batch * 2.0;
+  ExpectTraffic(model.Of("softmax"), {37.0 * n, 5, 41.0 * n, 5});
+  EXPECT_DOUBLE_EQ(model.Block().saved_bytes - kept, 4.0 * n);
+}
+
 // Before attention, before the feed-forward layer, and after each.
 TEST(LayerCost, ABlockHasOneToFourNorms) {
   OperatorBytes model;
