@@ -35,10 +35,26 @@ using trials::Trial;
 // relative to it.
 constexpr double kRelativeDeviation = 0.05;
 
+// Errors: throws InputError for a row of another job.
+void RequireSize(const trials::Facts& facts, const trials::StepSize& size) {
+  for (const auto& [name, own] :
+       {std::pair("global_batch_size", size.batch_size),
+        std::pair("sequence_length", size.sequence_length)}) {
+    if (own > 0.0 && facts.Has(name) && facts.Number(name) != own) {
+      facts.Fail(fmt::format(
+          "{} is {}, and that of the manifest {:g}: a trial of another job; a "
+          "search can start from its results (oppa tune --from)",
+          name, facts.Text(name), own));
+    }
+  }
+}
+
 Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs,
-              double batch_size) {
+              const trials::StepSize& size) {
+  RequireSize(row.facts, size);
   trials::ParallelConfig config = Canonical(row.config, knobs);
-  if (config.dp * config.microbatches * config.micro_batch_size == batch_size) {
+  if (config.dp * config.microbatches * config.micro_batch_size ==
+      size.batch_size) {
     config.micro_batch_size = 0;  // it follows from the others, as in a space
   }
   const double steps_per_s = row.steps_per_s;
@@ -67,7 +83,7 @@ Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs,
             : kRelativeDeviation * steps_per_s;
     trial.throughput = {steps_per_s,
                         row.facts.Has("throughput_variance")
-                            ? row.facts.Number("throughput_variance")
+                            ? row.facts.NonNegative("throughput_variance")
                             : deviation * deviation,
                         1};
   }
@@ -162,9 +178,10 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
                                   std::vector<std::string>& notes,
                                   const trials::Rule::Context& context) {
   const CsvTable table = trials::ReadHistory(path, context, notes);
-  const trials::MeasuredColumns columns = CheckColumns(
-      table, knobs, {},
-      {"message", "throughput_variance", "step_time_stddev_s", "chosen_by"});
+  const trials::MeasuredColumns columns =
+      CheckColumns(table, knobs, {},
+                   {"message", "throughput_variance", "step_time_stddev_s",
+                    "chosen_by", "global_batch_size", "sequence_length"});
   const auto fail = [&table](const std::string& message) {
     table.Fail(table.header_line(), message);
   };
@@ -186,8 +203,7 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
                                 fmt::join(columns.unknown, ", ")));
   }
   return common::Map(table.rows(), [&](const CsvTable::Row& row) {
-    return TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs,
-                   step.batch_size);
+    return TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs, step);
   });
 }
 

@@ -28,8 +28,10 @@ Testbed MakeReplay(const ProblemSpec& problem) {
   });
   const trials::KnobSet knobs = trials::ReadCustomKnobs(problem.space);
   const trials::ReplayTable table = backend.At("scenarios", [&] {
-    return trials::ReplayTable::Read(path, backend.RequireString("scenarios"),
-                                     knobs);
+    return trials::ReplayTable::Read(
+        path, backend.RequireString("scenarios"), knobs,
+        {problem.workload.GetDouble("batch_size", 0.0),
+         problem.workload.GetDouble("sequence_length", 0.0)});
   });
   trials::ReplayRunner::Options options;
   options.setup_s = backend.GetNotNegative("setup_s", options.setup_s) *

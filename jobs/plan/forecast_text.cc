@@ -473,6 +473,16 @@ std::string ToString(const Calibration& calibration) {
         factors[StepPart::kLaunches], factors[StepPart::kInHosts],
         factors[StepPart::kNetwork], factors[StepPart::kMessages],
         100.0 * calibration.noise);
+    constexpr double kUnexplained = 1.1;
+    const double rest =
+        calibration.Slowdown() / factors[StepPart::kComputation];
+    if (rest > kUnexplained || rest < 1.0 / kUnexplained) {
+      text += fmt::format(
+          "note: the measured steps took {:.2f} times as long as this "
+          "predicts: too few to tell whether these runs or all layouts do; "
+          "measure another layout\n",
+          rest);
+    }
   }
   if (calibration.memory_log_stddev > 0.0) {
     text += fmt::format(
@@ -556,7 +566,8 @@ common::Json ScaleJson(const std::vector<ScalePoint>& points,
   common::Json json = common::Json::array();
   for (const ScalePoint& point : points) {
     common::Json row = {{"gpus", point.size.gpus()},
-                        {"nodes", point.size.nodes}};
+                        {"nodes", point.size.nodes},
+                        {"guess", point.guesses}};
     if (point.best) {
       row["config"] = ToString(point.best->config);
       row["step_time_s"] = point.best->step_time_s;

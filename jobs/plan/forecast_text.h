@@ -67,7 +67,8 @@ struct TextStyle {
 struct ScalePoint {
   MachineSize size;
   std::optional<Prediction> best;
-  std::string problem;  // why there is none
+  std::string problem;                    // why there is none
+  std::vector<std::string> guesses = {};  // what no measurement was like
   // Throughput per GPU over that of the first that fits.
   double efficiency = 0.0;
 };

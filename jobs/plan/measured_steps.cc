@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/csv_table.h"
 #include "common/quantiles.h"
@@ -93,58 +94,82 @@ int MicrobatchesOf(const trials::ParallelConfig& config,
   return static_cast<int>(workload.batch_size / step);
 }
 
+// Errors: throws InputError for a row of another job.
+void CheckRow(const trials::MeasuredRow& row, const trials::Workload& workload,
+              const fs::path& path) {
+  const int gpus = trials::GpusOf(row.config);
+  if (row.facts.Int("gpus", gpus) != gpus) {
+    row.facts.Fail(fmt::format("gpus is {}, and {} has {}: correct one",
+                               row.facts.Text("gpus"), ToString(row.config),
+                               gpus));
+  }
+  const int tokens = row.facts.Int("sequence_length", workload.sequence_length);
+  if (tokens != workload.sequence_length) {
+    throw InputError(fmt::format(
+        "{}: a row has sequences of {} tokens, and the job of {}: give the "
+        "--seq of the rows",
+        path.string(), tokens, workload.sequence_length));
+  }
+}
+
+// The step of a row that ran or ran out of memory, whose microbatches are
+// counted.
+MeasuredStep StepOf(const trials::MeasuredRow& row, bool counts_microbatches,
+                    const trials::Workload& workload, const fs::path& path) {
+  const auto or_zero = [](double value) {
+    return std::isnan(value) ? 0.0 : value;
+  };
+  MeasuredStep step{.config = row.config,
+                    .batch_size = row.facts.Int("global_batch_size", 0),
+                    .step_time_s = or_zero(row.step_time_s),
+                    .peak_memory_bytes = or_zero(row.peak_memory_bytes)};
+  trials::ParallelConfig& config = step.config;
+  if (config.micro_batch_size == 0) {
+    return step;
+  }
+  if (step.batch_size == 0 && !counts_microbatches) {
+    config.microbatches = MicrobatchesOf(config, workload, path);
+  }
+  const double batch =
+      1.0 * config.dp * config.microbatches * config.micro_batch_size;
+  constexpr double kMostSequences = 1e9;
+  if (batch > kMostSequences) {
+    throw InputError(fmt::format("{}: a step of {:g} sequences ({})",
+                                 path.string(), batch, ToString(config)));
+  }
+  step.batch_size = static_cast<int>(batch);
+  config.micro_batch_size = 0;
+  return step;
+}
+
 std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
                                   std::string& note) {
   const trials::Workload& workload = job.workload;
   std::vector<std::string> notes;
   const common::CsvTable table = trials::ReadHistory(
       path, RuleContext(workload, job.cluster.gpus()), notes);
+  const trials::MeasuredColumns columns =
+      CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"},
+                   {"gpus", "global_batch_size", "sequence_length"});
+  if (!columns.unknown.empty()) {
+    notes.push_back(fmt::format("{}: ignored columns: {}", path.string(),
+                                fmt::join(columns.unknown, ", ")));
+  }
   for (const std::string& each : notes) {
     note += fmt::format("note: {}\n", each);
   }
-  const trials::MeasuredColumns columns =
-      CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
   std::vector<MeasuredStep> steps;
   for (const auto& csv_row : table.rows()) {
     const trials::MeasuredRow row =
         ReadMeasuredRow({table, csv_row}, trials::BuiltInKnobs(),
                         {static_cast<double>(workload.batch_size),
                          static_cast<double>(workload.sequence_length)});
-    const bool ran = !std::isnan(row.step_time_s);
-    if (!ran && row.outcome != trials::Outcome::kOutOfMemory) {
-      continue;
+    CheckRow(row, workload, path);
+    if (!std::isnan(row.step_time_s) ||
+        row.outcome == trials::Outcome::kOutOfMemory) {
+      steps.push_back(
+          StepOf(row, columns.names.contains("microbatches"), workload, path));
     }
-    MeasuredStep step{.config = row.config,
-                      .batch_size = row.facts.Int("global_batch_size", 0),
-                      .step_time_s = ran ? row.step_time_s : 0.0,
-                      .peak_memory_bytes = std::isnan(row.peak_memory_bytes)
-                                               ? 0.0
-                                               : row.peak_memory_bytes};
-    if (step.config.micro_batch_size > 0 && step.batch_size == 0 &&
-        !columns.names.contains("microbatches")) {
-      step.config.microbatches = MicrobatchesOf(step.config, workload, path);
-    }
-    if (const int tokens =
-            row.facts.Int("sequence_length", workload.sequence_length);
-        tokens != workload.sequence_length) {
-      throw InputError(fmt::format(
-          "{}: a row has sequences of {} tokens, and the job of {}: give the "
-          "--seq of the rows",
-          path.string(), tokens, workload.sequence_length));
-    }
-    if (step.config.micro_batch_size > 0) {
-      const double batch = 1.0 * step.config.dp * step.config.microbatches *
-                           step.config.micro_batch_size;
-      constexpr double kMostSequences = 1e9;
-      if (batch > kMostSequences) {
-        throw InputError(fmt::format("{}: a step of {:g} sequences ({})",
-                                     path.string(), batch,
-                                     ToString(step.config)));
-      }
-      step.batch_size = static_cast<int>(batch);
-      step.config.micro_batch_size = 0;
-    }
-    steps.push_back(step);
   }
   return steps;
 }

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -39,17 +41,25 @@ std::vector<std::pair<std::string, RowIndices>> GroupsBy(
   return groups;
 }
 
-// The rows of a scenario by configuration: rows that ran count, by their
-// median.
+// What rows of one scenario have in common if they repeat each other: not a
+// configuration alone where its precision or a switch of the framework differs.
+using Variant = std::tuple<trials::ParallelConfig, std::vector<int>,
+                           std::string, trials::Precision, std::string>;
+Variant VariantOf(const MeasuredRow& row) {
+  return {row.config, row.stage_blocks, row.framework_name,
+          row.workload.precision, ToString(row.workload.training)};
+}
+
+// The rows of a scenario by variant: rows that ran count, by their median.
 std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
                                     const std::vector<Prediction>& predictions,
                                     const RowIndices& rows) {
-  std::map<trials::ParallelConfig, RowIndices> configs;
+  std::map<Variant, RowIndices> variants;
   for (const std::size_t i : rows) {
-    configs[table.rows[i].config].push_back(i);
+    variants[VariantOf(table.rows[i])].push_back(i);
   }
   std::vector<Candidate> candidates;
-  for (const auto& [config, repeats] : configs) {
+  for (const auto& [variant, repeats] : variants) {
     Candidate& candidate = candidates.emplace_back();
     const Prediction& prediction = predictions[repeats.front()];
     candidate.predicted_s = prediction.refused.empty()
@@ -70,14 +80,14 @@ std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
   return candidates;
 }
 
-// The sums of `values` over the rows of each configuration of each scenario.
-std::vector<double> SumByConfiguration(const MeasuredTable& table,
-                                       const RowIndices& rows,
-                                       const std::vector<double>& values) {
-  std::map<std::pair<std::string, trials::ParallelConfig>, double> sums;
+// The sums of `values` over the rows of each variant of each scenario.
+std::vector<double> SumByVariant(const MeasuredTable& table,
+                                 const RowIndices& rows,
+                                 const std::vector<double>& values) {
+  std::map<std::pair<std::string, Variant>, double> sums;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const MeasuredRow& row = table.rows[rows[i]];
-    sums[{row.scenario, row.config}] += values[i];
+    sums[{row.scenario, VariantOf(row)}] += values[i];
   }
   return common::Map(sums, &decltype(sums)::value_type::second);
 }
@@ -118,8 +128,8 @@ void AddErrors(const MeasuredTable& table,
     AddFailures(row, prediction, comparison);
   }
   if (summed) {
-    predicted_s = SumByConfiguration(table, rows, predicted_s);
-    measured_s = SumByConfiguration(table, rows, measured_s);
+    predicted_s = SumByVariant(table, rows, predicted_s);
+    measured_s = SumByVariant(table, rows, measured_s);
   }
   comparison.step_time = SummariseErrors(predicted_s, measured_s);
   comparison.peak_memory = SummariseErrors(predicted_bytes, measured_bytes);

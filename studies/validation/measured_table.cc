@@ -4,15 +4,18 @@
 #include <cstddef>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
 #include "trials/flop.h"
+#include "trials/tables/measured_rows.h"
 #include "trials/tables/table_settings.h"
 
 namespace studies {
@@ -61,6 +64,37 @@ std::vector<int> StageBlocks(const Facts& facts, int stages) {
   return blocks;
 }
 
+// The columns of a table whose names no row was asked for.
+std::vector<std::string> UnreadColumns(
+    const CsvTable& csv, const std::set<std::string, std::less<>>& asked) {
+  std::vector<std::string> unread;
+  for (const std::string& column : csv.header()) {
+    const std::string name = trials::ColumnName(column);
+    if (!asked.contains(name) && !asked.contains(column) &&
+        name != "peak_memory_gb") {
+      unread.push_back(column);
+    }
+  }
+  return unread;
+}
+
+// Errors: throws InputError where the row names a GPU of another architecture
+// than its cluster has.
+void CheckGpu(const Facts& facts, const MeasuredRow& row) {
+  const std::string name = common::Lower(facts.Text("gpu"));
+  const std::vector<std::string> known = trials::DataFileNames("gpus");
+  const auto kind = std::ranges::find_if(known, [&](const std::string& each) {
+    return each == name || each.starts_with(name + "-");
+  });
+  if (!name.empty() && kind != known.end() &&
+      trials::FindGpu(*kind).architecture != row.cluster.gpu.architecture) {
+    facts.Fail(
+        fmt::format("gpu is '{}', and the cluster has {}: give its "
+                    "own (--cluster C.toml)",
+                    name, row.cluster.gpu.name));
+  }
+}
+
 void Describe(const Facts& facts, trials::MachineLibrary& library,
               MeasuredRow& row) {
   if (row.part.IsCall()) {
@@ -73,6 +107,7 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
     return;
   }
   static_cast<trials::RowTraining&>(row) = TrainingOf(facts, library);
+  CheckGpu(facts, row);
   row.peak_memory = Choice<PeakMemory>(facts, "peak_memory",
                                        {{"allocated", PeakMemory::kAllocated},
                                         {"reserved", PeakMemory::kReserved},
@@ -126,12 +161,19 @@ std::string WhyImpossible(const MeasuredRow& row) {
         "other GPUs",
         limits.work, limits.least_step_s);
   }
-  return row.peak_memory != PeakMemory::kComputed &&
-                 row.peak_memory_bytes > limits.most_memory_bytes
+  if (row.peak_memory == PeakMemory::kComputed) {
+    return "";
+  }
+  return row.peak_memory_bytes > limits.most_memory_bytes
              ? fmt::format(
                    "more memory than {} has: another unit, or another "
                    "GPU",
                    row.cluster.gpu.name)
+         : row.peak_memory_bytes < limits.least_memory_bytes
+             ? fmt::format(
+                   "less memory than a share of the weights needs, {:.3g} "
+                   "bytes: another unit",
+                   limits.least_memory_bytes)
              : "";
 }
 
@@ -181,6 +223,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
   const TableKind& kind = KindOf(table.csv);
   trials::MachineLibrary library(path, overrides);
   Halves halves(settings);
+  std::set<std::string, std::less<>> asked;
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
     RowFacts read = kind.read({table.csv, csv_row});
     AddState(settings, path, read.facts);
@@ -217,6 +260,10 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
     row.half = halves.Of(row, read.tokens);
     row.clean = row.out_of_memory ||
                 (!row.failed && IsClean(read.facts, row, settings));
+    asked.insert(read.facts.asked().begin(), read.facts.asked().end());
+  }
+  if (kind.name == kMeasured) {
+    table.unread = UnreadColumns(table.csv, asked);
   }
   return table;
 }
@@ -280,6 +327,10 @@ std::string AssumedOf(const MeasuredTable& table, const TableSettings& settings,
     text += path.string() +
             ": the state of its jobs (allreduce_intra_gbs) is not known; "
             "assumed: jobs that nothing slowed down\n";
+  }
+  if (!table.unread.empty()) {
+    text += fmt::format("{}: columns without effect: {}\n", path.string(),
+                        fmt::join(table.unread, ", "));
   }
   return text;
 }

@@ -135,7 +135,8 @@ struct MeasuredTable {
   std::string title;   // for display
   std::string source;  // its publication
   common::CsvTable csv;
-  std::vector<MeasuredRow> rows;  // as the rows of csv
+  std::vector<MeasuredRow> rows;    // as the rows of csv
+  std::vector<std::string> unread;  // columns of a measured table
   std::string assumed;  // lines on what was assumed of a table without settings
 };
 

@@ -127,9 +127,9 @@ TEST_F(DescribedJobTest, ATableWithoutFactsNeedsAWorkloadForPlannersOnly) {
 TEST_F(DescribedJobTest, RowsThatTrainOtherWorkloadsAreRefusedByLine) {
   fakes::WriteFile(folder_.path() / "t.csv",
                    "scenario,gpus,dp,tp,pp,micro_batch_size,microbatches,"
-                   "status,step_time_s,sequence_length\n"
-                   "vtrain-h1024-mine,4,4,1,1,4,1,ok,1.0,512\n"
-                   "vtrain-h1024-mine,4,2,2,1,4,2,ok,1.0,1024\n");
+                   "status,step_time_s,layers\n"
+                   "vtrain-h1024-mine,4,4,1,1,4,1,ok,1.0,16\n"
+                   "vtrain-h1024-mine,4,2,2,1,4,2,ok,1.0,24\n");
   EXPECT_THAT(Error(Read("\"astra\"")),
               HasSubstr("t.csv:3: this row of vtrain-h1024-mine trains another "
                         "workload than its first row"));

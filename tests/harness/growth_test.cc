@@ -13,6 +13,7 @@
 #include "harness/records/import.h"
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
@@ -252,6 +253,39 @@ TEST(ReadTrialTable, ConvertsUnitsAndNamesOfOtherTools) {
   EXPECT_EQ(trials[0].config.zero_stage, 1);
   EXPECT_EQ(trials[1].measurement.outcome, trials::Outcome::kOutOfMemory);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("ignored columns: run")));
+}
+
+TEST(ReadTrialTable, RefusesTrialsOfAnotherJob) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "t.csv";
+  const auto read = [&](const std::string& text) {
+    fakes::WriteFile(path, text);
+    std::vector<std::string> notes;
+    (void)ReadTrialTable(path, trials::BuiltInKnobs(), {64.0, 1024.0}, notes);
+    return notes;
+  };
+  EXPECT_THAT(read("dp,step_time_s,batch_size,seq_len\n8,1,64,1024\n"),
+              testing::IsEmpty())
+      << "columns that count are not ignored";
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                (void)read("dp,samples_per_s,batch_size\n8,60,128\n");
+              }),
+              HasSubstr("t.csv:2: global_batch_size is 128, and that of the "
+                        "manifest 64"));
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { (void)read("dp,step_time_s,seq_len\n8,1,4096\n"); }),
+      HasSubstr("sequence_length is 4096"));
+}
+
+TEST(ReadTrialTable, TakesAThroughputWithoutSpread) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "t.csv";
+  fakes::WriteFile(path,
+                   "dp,throughput_steps_per_s,throughput_variance\n8,0.5,0\n");
+  std::vector<std::string> notes;
+  const auto trials =
+      ReadTrialTable(path, trials::BuiltInKnobs(), {64.0, 1024.0}, notes);
+  EXPECT_EQ(trials.at(0).throughput.variance, 0.0);
 }
 
 TEST(ReadTrialTable, LeavesAMicrobatchThatFollowsFromTheBatchToIt) {

@@ -82,8 +82,19 @@ void Facts::Add(std::string_view name, std::string_view value) {
 }
 
 void Facts::Add(const TableRow& row) {
+  std::map<std::string, std::size_t> columns;  // of this row, by name
   for (std::size_t i = 0; i < row.csv.cells.size(); ++i) {
-    Add(row.table.header()[i], row.csv.cells[i]);
+    const std::string& column = row.table.header()[i];
+    if (row.csv.cells[i].empty()) {
+      continue;
+    }
+    const auto [at, is_new] = columns.try_emplace(FactName(column), i);
+    if (!is_new && row.csv.cells[i] != row.csv.cells[at->second]) {
+      Fail(fmt::format("{} is {} and {} is {}, which are the same field",
+                       row.table.header()[at->second],
+                       row.csv.cells[at->second], column, row.csv.cells[i]));
+    }
+    Add(column, row.csv.cells[i]);
   }
 }
 
@@ -104,15 +115,20 @@ void Facts::Replace(std::string_view name, std::string_view value) {
   facts_.insert_or_assign(FactName(name), std::string(value));
 }
 
-bool Facts::Has(std::string_view name) const { return facts_.contains(name); }
+bool Facts::Has(std::string_view name) const {
+  asked_->emplace(name);
+  return facts_.contains(name);
+}
 
 std::string Facts::Text(std::string_view name,
                         std::string_view otherwise) const {
+  asked_->emplace(name);
   const auto found = facts_.find(name);
   return found == facts_.end() ? std::string(otherwise) : found->second;
 }
 
 std::string Facts::RequireText(std::string_view name) const {
+  asked_->emplace(name);
   const auto found = facts_.find(name);
   if (found == facts_.end()) {
     const std::string scenario = Text("scenario");

@@ -4,6 +4,8 @@
 
 #include <initializer_list>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -43,7 +45,8 @@ class Facts {
   explicit Facts(const TableRow& row);
 
   void Add(std::string_view name, std::string_view value);
-  // Every column of a row, these columns of it, every key of a TOML table.
+  // Every column of a row, these columns of it, every key of a TOML table. Two
+  // columns of a row with one name must not differ.
   void Add(const TableRow& row);
   void Add(const TableRow& row,
            std::initializer_list<std::string_view> columns);
@@ -67,11 +70,18 @@ class Facts {
       const {
     return facts_;
   }
+  // The names that were asked for, whether they are there or not.
+  [[nodiscard]] const std::set<std::string, std::less<>>& asked() const {
+    return *asked_;
+  }
   [[noreturn]] void Fail(const std::string& message) const;
 
  private:
   std::string place_;
   std::map<std::string, std::string, std::less<>> facts_;
+  // Of the copies, too.
+  std::shared_ptr<std::set<std::string, std::less<>>> asked_ =
+      std::make_shared<std::set<std::string, std::less<>>>();
 };
 
 // The name of a fact for a column or key: "layers" for "num_layers",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 
@@ -79,6 +80,17 @@ void ReadSpeed(const StepSize& size, MeasuredRow& row) {
   if (column->kind == MeasureKind::kTime) {
     row.step_time_s = value;
     row.steps_per_s = 1.0 / value;
+    constexpr double kRounded = 0.02;
+    for (const MeasureColumn& other : kSpeeds) {
+      const double again = FirstKnown(row.facts, {&other, 1}).second;
+      if (other.kind == MeasureKind::kTime &&
+          std::abs(again / value - 1.0) > kRounded) {
+        row.facts.Fail(fmt::format(
+            "{} is {} and {} is {}, which is another time: leave one out",
+            column->name, row.facts.Text(column->name), other.name,
+            row.facts.Text(other.name)));
+      }
+    }
     return;
   }
   const auto or_else = [](double known, double otherwise) {

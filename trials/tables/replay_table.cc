@@ -34,6 +34,7 @@ class Gathering {
 
   void Add(const MeasuredRow& row, unsigned line) {
     const int gpus = row.facts.RequireInt("gpus");
+    CheckJob(row.facts, line);
     Measured& measured = row.facts.Has("plan") ? OfPlan(row.facts, gpus, line)
                                                : OfConfig(row, gpus, line);
     ++measured.row.measurements;
@@ -75,6 +76,23 @@ class Gathering {
   [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
 
  private:
+  // All rows are of one job: the smallest one would be the fastest.
+  void CheckJob(const Facts& facts, unsigned line) {
+    for (const char* name : {"global_batch_size", "sequence_length"}) {
+      if (!facts.Has(name)) {
+        continue;
+      }
+      const auto [first, is_new] =
+          job_.try_emplace(name, std::pair(facts.RequireInt(name), line));
+      if (!is_new && first->second.first != facts.RequireInt(name)) {
+        facts.Fail(fmt::format(
+            "{} is {}, and {} on line {}: make each a scenario of its own",
+            name, facts.RequireInt(name), first->second.first,
+            first->second.second));
+      }
+    }
+  }
+
   struct Measured {
     ReplayRow row;
     std::vector<double> step_times_s;
@@ -140,6 +158,8 @@ class Gathering {
 
   const KnobSet& knobs_;
   std::set<int> gpus_;
+  // The first value of a fact of the job, and its line.
+  std::map<std::string, std::pair<int, unsigned>> job_;
   unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
   // By the text of the plan ("": none) and configuration.
   std::map<std::pair<std::string, ParallelConfig>, std::size_t> index_;
@@ -159,8 +179,8 @@ std::string Some(const std::vector<std::string>& names) {
 }  // namespace
 
 ReplayTable ReplayTable::Read(const std::filesystem::path& path,
-                              const std::string& scenario,
-                              const KnobSet& knobs) {
+                              const std::string& scenario, const KnobSet& knobs,
+                              const StepSize& size) {
   const CsvTable csv = CsvTable::Read(path);
   std::vector<std::string_view> needed = {"scenario", "gpus"};
   for (const Knob& knob : knobs) {
@@ -169,12 +189,13 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
     }
   }
   needed.insert(needed.end(), {"status", "step_time_s"});
-  MeasuredColumns columns =
-      CheckColumns(csv, knobs, needed, {"scenario", "gpus", "plan"});
+  MeasuredColumns columns = CheckColumns(
+      csv, knobs, needed,
+      {"scenario", "gpus", "plan", "global_batch_size", "sequence_length"});
   Gathering gathering(knobs);
   for (const CsvTable::Row& row : csv.rows()) {
     if (csv.Cell(row, "scenario") == scenario) {
-      gathering.Add(ReadMeasuredRow({csv, row}, knobs), row.line);
+      gathering.Add(ReadMeasuredRow({csv, row}, knobs, size), row.line);
     }
   }
   ReplayTable table;

@@ -10,6 +10,7 @@
 #include "trials/candidate.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
+#include "trials/tables/measured_rows.h"
 
 namespace trials {
 
@@ -48,11 +49,13 @@ struct ReplayRow {
 class ReplayTable {
  public:
   // Errors: throws InputError for a missing file, a missing or repeated column,
-  // a scenario that is not there ("file: ...") and a cell that cannot be
-  // understood ("file:line: ...").
+  // a scenario that is not there ("file: ..."), a cell that cannot be
+  // understood and rows of different jobs ("file:line: ..."). `size`: of rows
+  // with tokens or samples per second.
   [[nodiscard]] static ReplayTable Read(const std::filesystem::path& path,
                                         const std::string& scenario,
-                                        const KnobSet& knobs = BuiltInKnobs());
+                                        const KnobSet& knobs = BuiltInKnobs(),
+                                        const StepSize& size = {});
 
   [[nodiscard]] const std::string& scenario() const { return scenario_; }
   // The largest number of GPUs of a row, and all of them, ascending.

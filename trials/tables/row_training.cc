@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,16 +46,32 @@ void Complete(Facts& facts) {
   if (!facts.Has("dp")) {
     facts.Add("dp", fmt::format("{}", facts.RequireInt("gpus") / ranks));
   }
-  const int dp = facts.RequireInt("dp");
-  if (facts.Has("microbatches") && !facts.Has("micro_batch_size")) {
-    const int size = facts.RequireInt("global_batch_size") /
-                     (dp * facts.RequireInt("microbatches"));
-    facts.Add("micro_batch_size", fmt::format("{}", std::max(1, size)));
-  }
-  if (facts.Has("micro_batch_size") && !facts.Has("microbatches")) {
-    const int microbatches = facts.RequireInt("global_batch_size") /
-                             (dp * facts.RequireInt("micro_batch_size"));
-    facts.Add("microbatches", fmt::format("{}", std::max(1, microbatches)));
+  const std::int64_t dp = facts.RequireInt("dp");
+  for (const auto& [given, other] :
+       {std::pair("microbatches", "micro_batch_size"),
+        std::pair("micro_batch_size", "microbatches")}) {
+    if (!facts.Has(given)) {
+      continue;
+    }
+    const std::int64_t part = dp * facts.RequireInt(given);
+    if (!facts.Has(other)) {
+      const int batch = facts.RequireInt("global_batch_size");
+      if (part == 0 || batch % part != 0) {
+        facts.Fail(fmt::format(
+            "global_batch_size {} is no multiple of dp {} * {} {}: correct "
+            "one of them",
+            batch, dp, given, facts.Text(given)));
+      }
+      facts.Add(other, fmt::format("{}", batch / part));
+    } else if (facts.Has("global_batch_size") &&
+               part * facts.RequireInt(other) !=
+                   facts.RequireInt("global_batch_size")) {
+      facts.Fail(fmt::format(
+          "global_batch_size {} is not dp {} * {} {} * {} {}: correct one of "
+          "them",
+          facts.Text("global_batch_size"), dp, given, facts.Text(given), other,
+          facts.Text(other)));
+    }
   }
 }
 
@@ -248,7 +266,9 @@ Model ModelOf(const Facts& facts) {
   model.kv_heads = facts.Int("kv_heads", model.attention_heads);
   model.head_size =
       facts.Int("head_size", model.hidden_size / model.attention_heads);
-  if (model.head_size < 1 || model.attention_heads % model.kv_heads != 0) {
+  if (model.head_size < 1 || model.attention_heads % model.kv_heads != 0 ||
+      (!facts.Has("head_size") &&
+       model.hidden_size % model.attention_heads != 0)) {
     facts.Fail(
         fmt::format("{} attention heads do not go with hidden size {} "
                     "and {} key-value heads",

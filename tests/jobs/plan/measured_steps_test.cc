@@ -21,6 +21,7 @@
 namespace jobs::calibration_test {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<trials::ParallelConfig> Configs() {
   std::vector<trials::ParallelConfig> configs;
@@ -114,6 +115,19 @@ TEST(Calibration, APredictionThatIsRightStays) {
         Calibrate(job, {{all.steps.begin(), all.steps.begin() + rows}, ""});
     EXPECT_NEAR(PredictedOn(job, fit, kOther) / simulated, 1.0, 0.03) << rows;
   }
+}
+
+// Two runs that took 1.4 times as long may have been slow, or every layout is.
+TEST(Calibration, WhatItDoesNotExplainIsSaid) {
+  const Job job = RoomyJob();
+  const auto text = [&](double factor, int rows) {
+    const MeasuredSteps all = Measured(job, factor, factor, 0.0);
+    return ToString(
+        Calibrate(job, {{all.steps.begin(), all.steps.begin() + rows}, ""}));
+  };
+  EXPECT_THAT(text(1.4, 2), HasSubstr("took 1.40 times as long"));
+  EXPECT_THAT(text(1.4, 8), Not(HasSubstr("times as long")));
+  EXPECT_THAT(text(1.0, 2), Not(HasSubstr("times as long")));
 }
 
 // A framework without comparison may be off by much.

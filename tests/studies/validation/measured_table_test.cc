@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -75,14 +76,106 @@ TEST_F(ValidateTable, WhatNoGpuCanDoIsLeftOutAndSaysWhy) {
       "sequence_length,global_batch_size\n"
       "own,1,1,1,1,ok,3.5,40,qwen2-1.5b,1024,8\n"
       "own,1,1,1,1,ok,0.0035,40,qwen2-1.5b,1024,8\n"
-      "own,1,1,1,1,ok,3.5,40000,qwen2-1.5b,1024,8\n";
+      "own,1,1,1,1,ok,3.5,40000,qwen2-1.5b,1024,8\n"
+      "own,1,1,1,1,ok,3.5,0.04,qwen2-1.5b,1024,8\n";
   const MeasuredTable table =
       ReadAnyTable(Write("elsewhere.csv", text), {.cluster = "h100-1"});
-  ASSERT_EQ(table.rows.size(), 3U);
+  ASSERT_EQ(table.rows.size(), 4U);
   EXPECT_EQ(table.rows[0].left_out, "");
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("less memory than"));
   EXPECT_THAT(table.rows[1].left_out,
               HasSubstr("shorter than the model at the peak rate of 1 H100"));
   EXPECT_THAT(table.rows[2].left_out, HasSubstr("more memory than H100"));
+}
+
+// A row of a Llama 3 8B; `changes` replace or add columns.
+std::string Row(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::pair<std::string, std::string>> cells = {
+      {"scenario", "own"},
+      {"gpus", "8"},
+      {"dp", "8"},
+      {"tp", "1"},
+      {"pp", "1"},
+      {"zero_stage", "3"},
+      {"status", "ok"},
+      {"step_time_s", "4.2"},
+      {"config", "llama-3-8b"},
+      {"sequence_length", "4096"},
+      {"microbatches", "8"},
+      {"global_batch_size", "64"}};
+  for (const auto& change : changes) {
+    const auto at = std::ranges::find(
+        cells, change.first, [](const auto& cell) { return cell.first; });
+    if (at == cells.end()) {
+      cells.push_back(change);
+    } else {
+      *at = change;
+    }
+  }
+  std::string header;
+  std::string row;
+  for (const auto& [name, value] : cells) {
+    header += (header.empty() ? "" : ",") + name;
+    row += (row.empty() ? "" : ",") + value;
+  }
+  return header + "\n" + row + "\n";
+}
+
+TEST_F(ValidateTable, ABatchThatContradictsItsPartsIsAnError) {
+  const TableOverrides overrides = {.cluster = "h100-infiniband",
+                                    .framework = "fsdp2"};
+  EXPECT_EQ(ReadAnyTable(Write("t.csv", Row({})), overrides)
+                .rows.at(0)
+                .workload.batch_size,
+            64);
+  for (const auto& [changes, message] :
+       std::vector<std::pair<std::vector<std::pair<std::string, std::string>>,
+                             std::string>>{
+           {{{"global_batch_size", "127"}},
+            "t.csv:2: global_batch_size 127 is no multiple of dp 8 * "
+            "microbatches 8"},
+           {{{"micro_batch_size", "1"}, {"global_batch_size", "512"}},
+            "global_batch_size 512 is not dp 8 * microbatches 8 * "
+            "micro_batch_size 1"},
+           {{{"step_time_ms", "1000"}}, "step_time_ms is 1000, which is"},
+           {{{"gpu", "A100"}}, "the cluster has H100"},
+           {{{"batch_size", "32"}},
+            "global_batch_size is 64 and batch_size is 32, which are the same "
+            "field"}}) {
+    EXPECT_THAT(ErrorOf(Write("t.csv", Row(changes)), overrides),
+                HasSubstr(message));
+  }
+}
+
+TEST_F(ValidateTable, AColumnThatNothingReadsIsNamed) {
+  const TableOverrides overrides = {.cluster = "h100-infiniband",
+                                    .framework = "fsdp2"};
+  EXPECT_EQ(
+      ReadAnyTable(Write("t.csv", Row({{"grad_checkpoint", "1"}})), overrides)
+          .assumed,
+      "");
+  EXPECT_THAT(ReadAnyTable(
+                  Write("t.csv", Row({{"zero_stag", "1"}, {"recompute", "1"}})),
+                  overrides)
+                  .assumed,
+              HasSubstr("columns without effect: zero_stag, recompute\n"));
+}
+
+TEST_F(ValidateTable, RunsThatDifferInPrecisionOrASwitchAreNoRepeats) {
+  std::string text;
+  for (const auto& [precision, time] :
+       {std::pair("bf16", "4.2"), std::pair("fp8", "3.2")}) {
+    const std::string row =
+        Row({{"precision", precision}, {"step_time_s", time}});
+    text += text.empty() ? row : row.substr(row.find('\n') + 1);
+  }
+  const MeasuredTable table = ReadAnyTable(
+      Write("t.csv", text),
+      {.cluster = "h100-infiniband", .framework = "megatron-core"});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  EXPECT_EQ(all.at(0).pairs.of, 1);
+  EXPECT_EQ(all.at(0).pairs.rows, 1);
 }
 
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {

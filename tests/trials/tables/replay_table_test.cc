@@ -56,6 +56,31 @@ TEST_F(ReplayTableTest, ReadsTheRowsOfOneScenario) {
   EXPECT_THAT(ScenarioNames(path), ElementsAre("a", "b"));
 }
 
+TEST_F(ReplayTableTest, RowsOfOneScenarioAreOfOneJob) {
+  const std::string header =
+      "scenario,gpus,dp,tp,pp,batch_size,seq_len,status,step_time_s\n";
+  EXPECT_EQ(Error(header + "a,8,8,1,1,64,1024,ok,1\nb,8,8,1,1,8,1024,ok,0.2\n"),
+            "no error");
+  EXPECT_THAT(
+      Error(header + "a,8,8,1,1,64,1024,ok,1\na,8,4,2,1,8,1024,ok,0.2\n"),
+      HasSubstr("3: global_batch_size is 8, and 64 on line 2: make each a "
+                "scenario of its own"));
+  EXPECT_THAT(Error(header + "a,8,8,1,1,64,1024,ok,1\na,8,4,2,1,64,512,oom,\n"),
+              HasSubstr("sequence_length is 512, and 1024 on line 2"));
+}
+
+TEST_F(ReplayTableTest, TokensPerSecondNeedTheStepOfTheWorkload) {
+  const auto path = Write(
+      "scenario,gpus,dp,tp,pp,status,tokens_per_s\na,8,8,1,1,ok,131072\n");
+  EXPECT_THAT(fakes::ErrorOf([&] { return ReplayTable::Read(path, "a"); }),
+              HasSubstr("needs the batch and the sequence length"));
+  EXPECT_DOUBLE_EQ(ReplayTable::Read(path, "a", BuiltInKnobs(), {64.0, 1024.0})
+                       .rows()
+                       .at(0)
+                       .step_time_s,
+                   0.5);
+}
+
 TEST_F(ReplayTableTest, ColumnsComeInAnyOrderAndUnderTheirAliases) {
   const ReplayTable table = ReplayTable::Read(
       Write("step_time_s,pp, status ,mb,tp,gradient_checkpointing,dp,gpus,"

@@ -143,9 +143,10 @@ TEST(RowTraining, SizesFollowFromTheOthers) {
   EXPECT_EQ(training.framework_name, "megatron");
   facts.Add("cp", "2");
   EXPECT_EQ(TrainingOf(facts, library).config.dp, 1);
-  // A batch smaller than a microbatch of every rank is one microbatch.
   facts.Replace("micro_batch_size", "100");
-  EXPECT_EQ(TrainingOf(facts, library).config.microbatches, 1);
+  EXPECT_THAT(fakes::ErrorOf([&] { return TrainingOf(facts, library); }),
+              testing::HasSubstr("global_batch_size 48 is no multiple of dp 1 "
+                                 "* micro_batch_size 100"));
 }
 
 // 85% of 800 Gbit/s over the cards of a host.
