@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -10,6 +12,7 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
+#include "common/units.h"
 #include "trials/record_list.h"
 
 namespace plots {
@@ -18,6 +21,7 @@ namespace {
 // A run as it was read.
 struct Loaded {
   Run run;
+  trials::RunInfo info = {};
   bool exists = false;
   std::string error;
 };
@@ -35,7 +39,8 @@ Loaded Load(const std::filesystem::path& folder, int repeat,
       run.remaining[trial - 1] = remaining;
     }
     if (common::EntryExists(folder / "run.json")) {
-      const trials::RunInfo info = trials::ReadRunInfo(folder);
+      trials::RunInfo& info = loaded.info;
+      info = trials::ReadRunInfo(folder);
       trials::RequireWhole(folder, info);
       list.Require(info);
       run.finished = info.finished;
@@ -92,6 +97,66 @@ void AddNotes(const std::string& problem, const std::vector<Loaded>& runs,
     notes.push_back(fmt::format("{}{}{} {}", problem,
                                 problem.empty() ? "" : ": ", state,
                                 fmt::join(names, ", ")));
+  }
+}
+
+// "20 min", "10 trials", "no limit"
+std::string BudgetText(const trials::SearchBounds& bounds) {
+  std::vector<std::string> limits;
+  if (bounds.time_s) {
+    limits.push_back(
+        fmt::format("{:.4g} min", *bounds.time_s / common::kSecondsPerMinute));
+  }
+  if (bounds.trials > 0) {
+    limits.push_back(fmt::format("{} trials", bounds.trials));
+  }
+  if (bounds.stop_when) {
+    limits.push_back("until " + *bounds.stop_when);
+  }
+  return limits.empty() ? "no limit"
+                        : fmt::format("{}", fmt::join(limits, ", "));
+}
+
+// What keeps the runs of one problem from being results under the same
+// conditions: other budgets, and trials from before an accepted change. The
+// runs are ordered by method.
+void AddConditions(const std::string& prefix, const std::vector<Loaded>& runs,
+                   const std::vector<trials::ExperimentInfo::Method>& methods,
+                   ExperimentRecords& records) {
+  std::map<std::string, std::set<std::string>> by_budget;
+  std::map<std::string, std::set<std::string>> by_change;
+  const std::size_t repeats = runs.size() / methods.size();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const trials::RunInfo& info = runs[i].info;
+    const std::string& method = methods[i / repeats].name;
+    if (info.bounds) {
+      by_budget[BudgetText(*info.bounds)].insert(method);
+    }
+    for (const auto& accepted :
+         info.accepted.value_or(std::vector<trials::AcceptedChange>())) {
+      by_change[fmt::format("{}", fmt::join(accepted.changes, "; "))].insert(
+          method);
+    }
+    for (const std::string& setting :
+         info.settings.value_or(std::vector<std::string>())) {
+      records.settings.insert(setting);
+    }
+  }
+  if (by_budget.size() > 1) {
+    std::vector<std::string> parts;
+    for (const auto& [budget, names] : by_budget) {
+      parts.push_back(fmt::format("{} for {}", budget, fmt::join(names, ", ")));
+    }
+    records.notes.push_back(
+        fmt::format("{}different budgets, so that their ends cannot be "
+                    "compared: {}",
+                    prefix, fmt::join(parts, "; ")));
+  }
+  for (const auto& [change, names] : by_change) {
+    records.notes.push_back(fmt::format(
+        "{}trials from before and after a change ({}), so that shares of the "
+        "optimum are of neither: {}",
+        prefix, change, fmt::join(names, ", ")));
   }
 }
 
@@ -216,6 +281,7 @@ ExperimentRecords LoadExperiment(
         });
     AddNotes(name, loaded, methods, records.notes);
     const std::string prefix = name.empty() ? "" : name + ": ";
+    AddConditions(prefix, loaded, methods, records);
     auto next = loaded.begin();
     for (const trials::ExperimentInfo::Method& of : methods) {
       MethodRecords& method = problem.methods.emplace_back(

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,8 +39,10 @@ struct ProblemRecords {
 struct ExperimentRecords {
   trials::ExperimentInfo info;
   std::vector<ProblemRecords> problems;  // those that have been started
-  // What is missing or unfinished, one line each.
+  // What is missing or unfinished, or cannot be compared, one line each.
   std::vector<std::string> notes;
+  // Each "table.key=value" that replaced one of the manifest's in a run.
+  std::set<std::string> settings = {};
   // The reasons why the records are not a complete result, one line each: a run
   // that cannot be read, or a method whose finished runs have no completed
   // trial, unless all of them ran out of memory and another method completed

@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <muParser.h>
 
 #include "common/csv_table.h"
@@ -454,13 +456,21 @@ std::vector<Evidence> EvidenceFor(const PaperClaim& claim,
     const bool recorded = common::IsFile(results / name / "experiment.json");
     if (recorded && !experiments.contains(name)) {
       experiments[name] = plots::LoadExperiment(results / name);
+      if (const auto& settings = experiments[name].settings;
+          !settings.empty()) {
+        fmt::print(stderr,
+                   "note: {}: its runs are of another experiment ({}) and no "
+                   "evidence: run the manifest as it is\n",
+                   (results / name).string(), fmt::join(settings, ", "));
+      }
     }
+    const bool counts = recorded && experiments[name].settings.empty();
     for (const std::string& method : claim.Words("methods")) {
       const auto runs_of = [&](const std::string& of) {
         return RunsOf(experiments[name], of);
       };
-      evidence.push_back(recorded ? WorstEvidence(claim, runs_of, method)
-                                  : Evidence{.method = method});
+      evidence.push_back(counts ? WorstEvidence(claim, runs_of, method)
+                                : Evidence{.method = method});
     }
   }
   return evidence;

@@ -1,6 +1,8 @@
 #include "plots/experiment_records.h"
 
 #include <fstream>
+#include <functional>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,6 +97,46 @@ TEST(ExperimentRecords, NoteAMethodWhoseTrialsAllRanOutOfMemoryBesideAnother) {
   EXPECT_THAT(
       records.notes,
       testing::Contains("method random: no trial completed: 3 out of memory"));
+}
+
+// Changes run.json of a run of the small experiment.
+void Change(const SmallExperiment& folder, const std::string& run,
+            const std::function<void(trials::RunInfo&)>& change) {
+  trials::RunInfo info = trials::ReadRunInfo(folder.path() / run);
+  change(info);
+  trials::Write(folder.path() / run, info);
+}
+
+TEST(ExperimentRecords, SayThatRunsOfOtherBudgetsAreNoComparison) {
+  const SmallExperiment folder;
+  for (const std::string method : {"oppa", "random"}) {
+    for (const std::string repeat : {"/1", "/2", "/3"}) {
+      Change(folder, method + repeat,
+             [&](trials::RunInfo& info) { info.bounds = {.trials = 4}; });
+    }
+  }
+  EXPECT_THAT(LoadExperiment(folder.path()).notes, IsEmpty());
+  Change(folder, "oppa/2",
+         [](trials::RunInfo& info) { info.bounds = {.trials = 10}; });
+  EXPECT_THAT(LoadExperiment(folder.path()).notes,
+              ElementsAre("different budgets, so that their ends cannot be "
+                          "compared: 10 trials for oppa; 4 trials for oppa, "
+                          "random"));
+}
+
+TEST(ExperimentRecords, SayThatTrialsAreFromBeforeAndAfterAChange) {
+  const SmallExperiment folder;
+  Change(folder, "oppa/2", [](trials::RunInfo& info) {
+    info.accepted = {{2, {"cluster.gpu_speed_factor is gone"}}};
+    info.settings = {{"budget.trials=6"}};
+  });
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_THAT(records.notes,
+              ElementsAre(testing::AllOf(
+                  HasSubstr("before and after a change "
+                            "(cluster.gpu_speed_factor is gone)"),
+                  HasSubstr("of neither: oppa"))));
+  EXPECT_THAT(records.settings, ElementsAre("budget.trials=6"));
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {

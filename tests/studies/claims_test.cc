@@ -115,6 +115,18 @@ TEST_F(ClaimsTest, AnExperimentIsJudgedByAnyRecordsOfItsMethods) {
   EXPECT_THAT(judge("e,,oppa,random,share,x > 0", "other"), testing::IsEmpty());
 }
 
+TEST_F(ClaimsTest, RunsOfAnotherExperimentAreNoEvidence) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
+  const auto run = results() / "e" / "random" / "3";
+  trials::RunInfo info = trials::ReadRunInfo(run);
+  info.settings = {{"budget.trials=2"}};
+  trials::Write(run, info);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "no records");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("another experiment (budget.trials=2)"));
+}
+
 TEST_F(ClaimsTest, TheEffectIsTheMeanPairedDifferenceInPoints) {
   WriteRuns({2.0, 1.8, 2.0, 1.8, 2.0, 1.8}, {1.0, 1.0, 1.0, 1.0, 1.0, 1.0});
   const common::CsvTable table = Judge("e,,oppa,random,share,x > 0");
