@@ -189,11 +189,19 @@ std::optional<trials::Adapter> FindAdapter(const std::string& name) {
 void ApplyTraining(std::vector<std::string> settings,
                    trials::Workload& workload) {
   constexpr std::string_view kPrecision = "precision=";
+  std::string precision;
   std::erase_if(settings, [&](const std::string& setting) {
     const bool is_precision = setting.starts_with(kPrecision);
     if (is_precision) {
-      workload.precision =
-          trials::ParsePrecision(setting.substr(kPrecision.size()));
+      const std::string said = setting.substr(kPrecision.size());
+      if (!precision.empty() && precision != said) {
+        throw InputError(
+            fmt::format("--precision, --training: the precision is {} or {}, "
+                        "leave one of them out",
+                        precision, said));
+      }
+      precision = said;
+      workload.precision = trials::ParsePrecision(said);
     }
     return is_precision;
   });
@@ -277,10 +285,11 @@ void SetFramework(const std::string& name, Job& job) {
 
 void ChangeConstants(const std::vector<std::string>& constants,
                      trials::Framework& framework) {
-  for (const std::string& constant : constants) {
-    trials::ChangeFramework(
-        common::TomlTable::ParseString(constant, "--constant"), framework);
-  }
+  // One table: it has no key twice.
+  trials::ChangeFramework(
+      common::TomlTable::ParseString(
+          fmt::format("{}", fmt::join(constants, "\n")), "--constant"),
+      framework);
 }
 
 std::vector<trials::Guess> GuessesOf(const Job& job) {

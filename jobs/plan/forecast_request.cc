@@ -205,15 +205,18 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   ScalePoint point{.size = size};
   const ForecastOptions options = ForecastOptionsOf(request, job);
   try {
-    const Forecast forecast =
-        Forecaster(std::move(job), options).MakeForecast(1);
+    point.guesses = common::Map(GuessesOf(job), &trials::Guess::what);
+    const Forecaster forecaster(std::move(job), options);
+    const Forecast forecast = forecaster.MakeForecast(1);
     point.best = FastestOf(forecast);
     if (!point.best) {
-      point.problem = forecast.smallest
-                          ? fmt::format("does not fit: {:.1f} GB at least",
-                                        forecast.smallest->peak_memory_bytes /
-                                            common::kGiga)
-                          : "no configuration is valid";
+      point.problem =
+          forecast.smallest
+              ? fmt::format(
+                    "does not fit: {:.1f} GB at least, {:.1f} GB are allowed",
+                    forecast.smallest->peak_memory_bytes / common::kGiga,
+                    forecaster.AllowedBytes() / common::kGiga)
+              : "no configuration is valid";
     }
   } catch (const InputError& e) {
     point.problem = e.what();
@@ -273,9 +276,11 @@ std::string ToText(const Scaling& scaling, const ForecastRequest& request) {
                         ScaleText(points, request.valuation));
   }
   if (const auto& best = scaling.within) {
-    text += fmt::format("\nfastest {} steps within {}: {}\n{}\n", request.steps,
-                        request.most_money, TrainingText(*best),
-                        ToString(best->config));
+    text += fmt::format(
+        "\nfastest {} steps within {}, without failures and checkpoints "
+        "(--tokens counts them): {}\n{}\n",
+        request.steps, request.most_money, TrainingText(*best),
+        ToString(best->config));
   }
   return text;
 }
@@ -381,11 +386,11 @@ void WritePage(const ForecastRequest& request,
 }
 
 // The step of the configuration that --config names, else of the fastest of
-// all frameworks.
-void WriteTrace(const ForecastRequest& request,
-                const std::vector<FrameworkAnswer>& answers) {
+// all frameworks. Returns lines about it.
+std::string WriteTrace(const ForecastRequest& request,
+                       const std::vector<FrameworkAnswer>& answers) {
   if (request.trace.empty()) {
-    return;
+    return "";
   }
   const FrameworkAnswer* fastest = nullptr;
   for (const FrameworkAnswer& made : answers) {
@@ -402,12 +407,14 @@ void WriteTrace(const ForecastRequest& request,
   }
   const FrameworkAnswer& made =
       request.config.empty() ? *fastest : answers.front();
-  const Prediction one =
+  const auto [one, notes] =
       request.config.empty()
-          ? *made.point.best
+          ? std::pair(*made.point.best, std::string())
           : PredictionOf(*made.forecaster, made.forecast, request.config);
   common::ReplaceFile(request.trace,
                       common::ToText(StepTrace(*made.forecaster, one)) + "\n");
+  return fmt::format("\n{}: {}, {:.3g} s per step\n{}", request.trace.string(),
+                     ToString(one.config), one.step_time_s, notes);
 }
 
 // One size: one plan per framework.
@@ -423,7 +430,7 @@ ForecastAnswer OneSize(const ForecastRequest& request,
     throw InputError(std::string(common::Trim(answers.front().problem)));
   }
   WritePage(request, answers, jobs);
-  WriteTrace(request, answers);
+  const std::string of_trace = WriteTrace(request, answers);
   if (request.format == OutputFormat::kJson) {
     common::Json json = common::Json::array();
     for (const FrameworkAnswer& answer : answers) {
@@ -449,6 +456,9 @@ ForecastAnswer OneSize(const ForecastRequest& request,
         "\nmore: --details (shares of the step, memory, neighbors, releases, "
         "what was excluded), --why CONFIG (one layout)\n",
         request.columns);
+  }
+  if (request.format == OutputFormat::kText) {
+    text += plots::WrapLines(of_trace, request.columns);
   }
   return {text, complete};
 }
@@ -513,6 +523,7 @@ std::vector<std::string_view> NotDone(const ForecastRequest& request,
                       !request.trace.empty()},
       {"--html", compares && !request.html.empty()},
       {"--most-money", several && request.most_money > 0.0},
+      {"--steps", several && request.steps > 0.0},
       {"--config", several && !request.config.empty()},
       {"--csv", compares && request.format == OutputFormat::kCsv},
   });

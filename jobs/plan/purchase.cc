@@ -117,6 +117,15 @@ void Complete(const TrainingAssumptions& assumptions,
                                 assumptions.restart_minutes * kSecondsPerMinute,
                                 1.0 / failures_per_s);
     }
+    constexpr double kLeastShare = 0.01;
+    if (!(offer.goodput.share >= kLeastShare)) {
+      offer.problem = fmt::format(
+          "a failure every {:.3g} s, a checkpoint of {:.3g} s and {:g} minutes "
+          "to restart: nothing is trained",
+          1.0 / failures_per_s, checkpoint_s, assumptions.restart_minutes);
+      offer.best.reset();
+      continue;
+    }
     const double tokens_per_s = gpus * offer.best->tokens_per_s_per_gpu;
     offer.days = assumptions.tokens / tokens_per_s / kSecondsPerDay /
                  offer.goodput.share;

@@ -537,10 +537,12 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
   return *run.parts;
 }
 
-Prediction PredictionOf(const Forecaster& forecaster, const Forecast& forecast,
-                        const std::string& config) {
-  return ExpectedOf(forecaster,
-                    ConfigOf(forecaster, forecast, config, "").config);
+std::pair<Prediction, std::string> PredictionOf(const Forecaster& forecaster,
+                                                const Forecast& forecast,
+                                                const std::string& config) {
+  const Completed completed = ConfigOf(forecaster, forecast, config, "");
+  return {ExpectedOf(forecaster, completed.config),
+          completed.notes + RulesText(forecaster.job(), completed.config)};
 }
 
 std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jobs/plan/forecast.h"
@@ -45,11 +46,12 @@ using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
 [[nodiscard]] Parts ReadProfile(const std::filesystem::path& trace,
                                 const trials::ParallelConfig& config);
 
-// The prediction of the configuration that --config names.
+// The prediction of the configuration that --config names, with lines about
+// values without effect and rules of the framework that it breaks.
 // Errors: throws InputError for one that is incomplete or invalid.
-[[nodiscard]] Prediction PredictionOf(const Forecaster& forecaster,
-                                      const Forecast& forecast,
-                                      const std::string& config);
+[[nodiscard]] std::pair<Prediction, std::string> PredictionOf(
+    const Forecaster& forecaster, const Forecast& forecast,
+    const std::string& config);
 
 // Compares the step of a run with its forecast, by part where a file is such a
 // trace. Other files are logs; step times and memory are read by the

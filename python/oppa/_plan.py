@@ -129,8 +129,7 @@ def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch:
          intra: Optional[float] = None, inter: Optional[float] = None, nics: Optional[int] = None,
          as_: Optional[str] = None, parameters: Union[str, float, None] = None, calibrate: Optional[Path] = None,
          calibration: Optional[Path] = None, save_calibration: Optional[Path] = None, accept_foreign: bool = False,
-         price: Optional[float] = None, most_money: Optional[float] = None, steps: Optional[int] = None,
-         write: Optional[Path] = None, slurm: bool = False, force: bool = False) -> Plan:
+         price: Optional[float] = None, write: Optional[Path] = None, slurm: bool = False, force: bool = False) -> Plan:
     """Predicts the fastest layouts of a job.
 
     model: a config.json of Hugging Face, its folder, or sizes: {"layers": 32, "hidden": 4096, ...}.
@@ -141,10 +140,9 @@ def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch:
     training: what differs from full training ("lora_rank=16"). config_file: of DeepSpeed, Accelerate, FSDP, ...
     constant: changes a constant of the framework ("expert_imbalance=1.0"). as_: the model_type to read the model as.
     intra, inter: GB/s between two GPUs of a node, and of a network card, per direction; nics: such cards of a node.
-    parameters: raises unless the model has so many, within 1%. price: of a GPU hour; with most_money and steps, the
-    fastest training that costs at most this. calibrate: measured trials to scale by; calibration: what
-    save_calibration stored; accept_foreign: also of another job. write: a folder for the script of the best layout,
-    with slurm for sbatch, with force replacing files.
+    parameters: raises unless the model has so many, within 1%. price: of a GPU hour. calibrate: measured trials to
+    scale by; calibration: what save_calibration stored; accept_foreign: also of another job. write: a folder for the
+    script of the best layout, with slurm for sbatch, with force replacing files.
     Raises OppaError for what is wrong or contradicts.
     """
     given: Dict[str, Any] = dict(locals())

@@ -46,7 +46,7 @@ def test_is_a_table():
 
 
 @pytest.mark.parametrize("wrong, message", [({"precision": "fp9"}, "precision"), ({"batch": 1.5}, "batch"), ({"gpus": True}, "gpus True"), ({"layouts": -1}, "layouts"), ({"framework": 5}, "'5'"), ({"framework": ("fsdp2", 5)}, "'5'"),
-                                            ({"most_money": 5}, "price"), ({"gpus": "8..16"}, "one size"),
+                                            ({"price": -5}, "price"), ({"gpus": "8..16"}, "one size"),
                                             ({"save_calibration": "x"}, "calibrate"), ({"cluster": "none"}, "cluster")])
 def test_errors_speak_of_arguments(wrong, message):
     with pytest.raises(oppa.OppaError, match=message) as error:

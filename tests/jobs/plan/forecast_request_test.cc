@@ -300,6 +300,15 @@ TEST(RunPlan, OptionsThatDoNotGoTogetherAreRefusedByName) {
        }},
       {"--rule", [](auto& of) { of.rules = {"$no_such > 1"}; }},
       {"--constant", [](auto& of) { of.constants = {"no_such=1"}; }},
+      {"--constant",
+       [](auto& of) {
+         of.constants = {"gemm_speed=2", "gemm_speed=3"};
+       }},
+      {"the precision is fp32 or bf16, leave one of them out",
+       [](auto& of) {
+         of.training = {"precision=fp32"};
+         of.precision = "bf16";
+       }},
       {"--calibrate none: there is no such",
        [](auto& of) { of.calibrate = "none"; }},
   };
@@ -385,6 +394,20 @@ TEST(RunPlan, ALargerSizeIsAsEfficientAsItsThroughputPerGpuSays) {
   }
   request.gpus = "4";
   EXPECT_EQ(points[1]["config"], JsonOf(request)[0]["layouts"][0]["config"]);
+}
+
+TEST(RunPlan, EverySizeSaysWhatIsAGuess) {
+  for (const auto& [gpu, is_guess] :
+       {std::pair("h100", false), std::pair("mi300x", true)}) {
+    ForecastRequest request = Small();
+    request.machine.gpu = gpu;
+    const common::Json one = JsonOf(request)[0]["guess"];
+    request.gpus = "2..4";
+    for (const common::Json& point : JsonOf(request)["torchtitan"]) {
+      EXPECT_EQ(point["guess"], one);
+      EXPECT_EQ(point["guess"].empty(), !is_guess) << gpu;
+    }
+  }
 }
 
 TEST(RunPlan, ASizeWithoutALayoutSaysWhy) {
@@ -567,6 +590,18 @@ TEST(RunPlan, OneQuestionIsAnsweredAndNothingElseIsWritten) {
   request.trace = folder.path() / "trace.json";
   EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
               HasSubstr("--trace cannot be combined with --why"));
+}
+
+TEST(RunPlan, ATraceSaysOfWhichStepItIs) {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small("megatron-lm");
+  request.trace = folder.path() / "trace.json";
+  request.config = "dp=2,tp=2,microbatches=4,zero_stage=0,zero_bucket_mb=24";
+  EXPECT_THAT(RunPlan(request).text,
+              AllOf(HasSubstr("trace.json: dp=2,tp=2,"),
+                    HasSubstr("zero_bucket_mb=24 is ignored")));
+  request.config.clear();
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("trace.json: dp="));
 }
 
 TEST(RunPlan, AConstantIsThatOfEveryRelease) {

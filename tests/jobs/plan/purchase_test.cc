@@ -90,6 +90,17 @@ TEST(Complete, FailuresCostMoreOnMoreGpus) {
   EXPECT_GT(offers[0].goodput.interval_s, offers[1].goodput.interval_s);
 }
 
+TEST(Complete, WhereFailuresLeaveNoTimeNothingIsTrained) {
+  for (const double failures : {1e3, 1e5}) {
+    std::vector<Offer> offers = {Made("h100", 64, 1000.0)};
+    Complete({.tokens = 1e12, .failures_per_gpu_day = failures}, offers);
+    EXPECT_FALSE(offers[0].best);
+    EXPECT_THAT(
+        OfferText({.tokens = 1e12}, offers, 80),
+        AllOf(HasSubstr("nothing is trained"), Not(HasSubstr("fastest"))));
+  }
+}
+
 TEST(Complete, TheBestChoicesAreThoseThatNoOtherBeatsInBoth) {
   std::vector<Offer> offers = {Made("h100", 64, 1000.0),
                                Made("b200", 64, 2000.0),    // fast and cheap
