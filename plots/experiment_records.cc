@@ -86,9 +86,12 @@ void AddNotes(const std::string& problem, const std::vector<Loaded>& runs,
         }
       }
       if (!of.empty()) {
-        methods_by_state[fmt::format("{}: repeats {} of",
-                                     begun ? "unfinished" : "not begun",
-                                     Ranges(of))]
+        methods_by_state[fmt::format(
+                             "{}: repeats {} of",
+                             begun
+                                 ? "unfinished, in tables but in no comparison"
+                                 : "not begun",
+                             Ranges(of))]
             .push_back(method.name);
       }
     }

@@ -48,7 +48,8 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
       records.notes,
       ElementsAre("not begun: repeats 1-3 of oppa",
                   "not begun: repeats 3 of random",
-                  "unfinished: repeats 1 of random",
+                  "unfinished, in tables but in no comparison: repeats 1 of "
+                  "random",
                   "method random: no trial completed: 2 out of memory"));
   EXPECT_EQ(records.problems[0].methods[0].runs.size(), 2U);
   EXPECT_FALSE(records.problems[0].methods[0].runs[0].finished);
