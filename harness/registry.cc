@@ -368,7 +368,7 @@ methods::Problem ProblemOf(const Testbed& testbed, int q_max) {
   problem.runs_plans = testbed.runs_plans;
   problem.described = testbed.described;
   problem.q_max = q_max;
-  problem.steps_settle = testbed.program != nullptr;
+  problem.steps_settle = !testbed.simulated;
   problem.predict = [&testbed](const std::string& source) {
     return testbed.predictions(source).predict();
   };

@@ -42,7 +42,7 @@ struct Problem {
   std::function<const trials::TrainedJob*()> described;
   int q_max = 1;  // steps of a full trial
   // The first steps of every trial may be slower, beyond those that are
-  // discarded: a program runs them.
+  // discarded: they are not simulated.
   bool steps_settle = false;
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.
