@@ -41,8 +41,8 @@ struct Problem {
   // Errors: throws InputError for facts that are incomplete.
   std::function<const trials::TrainedJob*()> described;
   int q_max = 1;  // steps of a full trial
-  // The first steps of every trial may be slower, beyond those that are
-  // discarded: they are not simulated.
+  // Trials run for real: their first steps may be slower, also after those that
+  // are discarded as warm-up.
   bool steps_settle = false;
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.

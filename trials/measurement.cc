@@ -179,7 +179,8 @@ double TauOf(const StopRule& rule, int steps_used) {
 
 namespace {
 
-// What the best trial had of its throughput after q steps, at most 1.
+// The share of its throughput that the best trial showed after q steps, at most
+// 1.
 double ShareAfter(const StopRule& rule, std::size_t q) {
   const std::vector<double>& times = rule.best_step_times_s;
   if (q >= times.size()) {

@@ -122,8 +122,8 @@ struct ThroughputOptions {
 // c = c_1 s, s the standard deviation of a step's throughput.
 //
 // Where the first steps of every trial are slower (compilation, tuning of
-// kernels, filling of caches), `best` is multiplied by what the best trial had
-// lost after as many steps, min(1, its r_q / its r).
+// kernels, filling of caches), `best` is multiplied by the share of its
+// throughput that the best trial showed after as many steps, min(1, r_q / r).
 //
 // Source: OPPA Eqs. 5 and 56 and Algorithm 3, lines 16-18. `best` is that of
 // feasible trials only (DESIGN: the printed maximum would include infeasible

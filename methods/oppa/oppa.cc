@@ -45,14 +45,14 @@ class Oppa final : public Method {
   [[nodiscard]] trials::StopRule StopRuleFor(int candidate) const {
     const double weight = problem_.weight((*problem_.space)[candidate]);
     const double best = history_.best_value();
-    trials::StopRule rule{.q_min = options_.q_min,
-                          .best_steps_per_s = best * weight,
-                          .tau_steps_per_s = 0.0,
-                          .throughput = options_.throughput,
-                          .best_step_times_s = {}};
-    if (problem_.steps_settle) {
-      rule.best_step_times_s = history_.best_step_times_s();
-    }
+    trials::StopRule rule{
+        .q_min = options_.q_min,
+        .best_steps_per_s = best * weight,
+        .tau_steps_per_s = 0.0,
+        .throughput = options_.throughput,
+        .best_step_times_s = problem_.steps_settle
+                                 ? history_.best_step_times_s()
+                                 : std::vector<double>()};
     if (options_.theory_tau) {
       rule.confidence_steps_per_s =
           RunningMeanFactor(options_.theory) * history_.StepNoise() * weight;

@@ -78,25 +78,44 @@ std::vector<std::string> UnreadColumns(
   return unread;
 }
 
-// Errors: throws InputError where the row names a GPU of another architecture
-// than its cluster has.
-void CheckGpu(const Facts& facts, const MeasuredRow& row) {
-  const std::string name = common::Lower(facts.Text("gpu"));
-  const std::vector<std::string> known = trials::DataFileNames("gpus");
-  const auto kind = std::ranges::find_if(known, [&](const std::string& each) {
-    return each == name || each.starts_with(name + "-");
-  });
-  if (!name.empty() && kind != known.end() &&
-      trials::FindGpu(*kind).architecture != row.cluster.gpu.architecture) {
-    facts.Fail(
-        fmt::format("gpu is '{}', and the cluster has {}: give its "
-                    "own (--cluster C.toml)",
-                    name, row.cluster.gpu.name));
+// The architectures of GPUs by the names that rows give them.
+class Architectures {
+ public:
+  // Errors: throws InputError where the row names a GPU of another architecture
+  // than its cluster has.
+  void Check(const Facts& facts, const MeasuredRow& row) {
+    const std::string name = common::Lower(facts.Text("gpu"));
+    const std::string& architecture = Of(name);
+    if (!architecture.empty() && architecture != row.cluster.gpu.architecture) {
+      facts.Fail(
+          fmt::format("gpu is '{}', and the cluster has {}: give its "
+                      "own (--cluster C.toml)",
+                      name, row.cluster.gpu.name));
+    }
   }
-}
+
+ private:
+  // "" of a name that no file has.
+  const std::string& Of(const std::string& name) {
+    const auto [at, is_new] = by_name_.try_emplace(name);
+    if (is_new && !name.empty()) {
+      const std::vector<std::string> known = trials::DataFileNames("gpus");
+      const auto file =
+          std::ranges::find_if(known, [&](const std::string& each) {
+            return each == name || each.starts_with(name + "-");
+          });
+      if (file != known.end()) {
+        at->second = trials::FindGpu(*file).architecture;
+      }
+    }
+    return at->second;
+  }
+
+  std::map<std::string, std::string> by_name_;
+};
 
 void Describe(const Facts& facts, trials::MachineLibrary& library,
-              MeasuredRow& row) {
+              Architectures& architectures, MeasuredRow& row) {
   if (row.part.IsCall()) {
     row.cluster.gpu =
         trials::FindGpu(facts.Text("gpu_preset", facts.Text("gpu")));
@@ -107,7 +126,7 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
     return;
   }
   static_cast<trials::RowTraining&>(row) = TrainingOf(facts, library);
-  CheckGpu(facts, row);
+  architectures.Check(facts, row);
   row.peak_memory = Choice<PeakMemory>(facts, "peak_memory",
                                        {{"allocated", PeakMemory::kAllocated},
                                         {"reserved", PeakMemory::kReserved},
@@ -222,6 +241,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
                       {}};
   const TableKind& kind = KindOf(table.csv);
   trials::MachineLibrary library(path, overrides);
+  Architectures architectures;
   Halves halves(settings);
   std::set<std::string, std::less<>> asked;
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
@@ -246,7 +266,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
     }
     if (row.left_out.empty()) {
       try {
-        Describe(read.facts, library, row);
+        Describe(read.facts, library, architectures, row);
       } catch (const InputError& e) {
         if (kind.name == kMeasured) {
           throw;

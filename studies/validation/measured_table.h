@@ -136,7 +136,7 @@ struct MeasuredTable {
   std::string source;  // its publication
   common::CsvTable csv;
   std::vector<MeasuredRow> rows;    // as the rows of csv
-  std::vector<std::string> unread;  // columns of a measured table
+  std::vector<std::string> unread;  // columns that nothing reads
   std::string assumed;  // lines on what was assumed of a table without settings
 };
 

@@ -115,22 +115,25 @@ void Facts::Replace(std::string_view name, std::string_view value) {
   facts_.insert_or_assign(FactName(name), std::string(value));
 }
 
-bool Facts::Has(std::string_view name) const {
-  asked_->emplace(name);
-  return facts_.contains(name);
+const std::string* Facts::Find(std::string_view name) const {
+  if (!asked_->contains(name)) {
+    asked_->emplace(name);
+  }
+  const auto found = facts_.find(name);
+  return found == facts_.end() ? nullptr : &found->second;
 }
+
+bool Facts::Has(std::string_view name) const { return Find(name) != nullptr; }
 
 std::string Facts::Text(std::string_view name,
                         std::string_view otherwise) const {
-  asked_->emplace(name);
-  const auto found = facts_.find(name);
-  return found == facts_.end() ? std::string(otherwise) : found->second;
+  const std::string* const found = Find(name);
+  return found == nullptr ? std::string(otherwise) : *found;
 }
 
 std::string Facts::RequireText(std::string_view name) const {
-  asked_->emplace(name);
-  const auto found = facts_.find(name);
-  if (found == facts_.end()) {
+  const std::string* const found = Find(name);
+  if (found == nullptr) {
     const std::string scenario = Text("scenario");
     Fail(fmt::format(
         "'{}' is not known{}; add a column '{}' to the table or to a file of "
@@ -139,7 +142,7 @@ std::string Facts::RequireText(std::string_view name) const {
         scenario.empty() ? "" : fmt::format(" of scenario '{}'", scenario),
         name));
   }
-  return found->second;
+  return *found;
 }
 
 double Facts::Number(std::string_view name) const {

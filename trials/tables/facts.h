@@ -77,6 +77,9 @@ class Facts {
   [[noreturn]] void Fail(const std::string& message) const;
 
  private:
+  // nullptr where the fact is missing. Notes that it was asked for.
+  [[nodiscard]] const std::string* Find(std::string_view name) const;
+
   std::string place_;
   std::map<std::string, std::string, std::less<>> facts_;
   // Of the copies, too.
