@@ -403,7 +403,8 @@ TEST(RunPlan, EverySizeSaysWhatIsAGuess) {
     request.machine.gpu = gpu;
     const common::Json one = JsonOf(request)[0]["guess"];
     request.gpus = "2..4";
-    for (const common::Json& point : JsonOf(request)["torchtitan"]) {
+    const common::Json answer = JsonOf(request);
+    for (const common::Json& point : answer["torchtitan"]) {
       EXPECT_EQ(point["guess"], one);
       EXPECT_EQ(point["guess"].empty(), !is_guess) << gpu;
     }
