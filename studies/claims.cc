@@ -280,6 +280,15 @@ std::vector<std::string> RivalsOf(const PaperClaim& claim,
   });
 }
 
+// The method and its rivals.
+std::vector<std::string> ComparedIn(const PaperClaim& claim,
+                                    const std::string& method) {
+  std::vector<std::string> names = RivalsOf(claim, method);
+  std::erase(names, "");
+  names.insert(names.begin(), method);
+  return names;
+}
+
 // The evidence with the worst verdict over the rivals; of equals that with the
 // least favorable x. `runs_of` returns the runs of a method.
 template <typename RunsOfMethod>
@@ -496,10 +505,8 @@ std::vector<std::string> MethodsOfClaims(const fs::path& ledger,
   std::vector<std::string> methods;
   for (const PaperClaim& claim : ClaimsOn(file, experiment)) {
     for (const std::string& method : claim.Words("methods")) {
-      std::vector<std::string> names = RivalsOf(claim, method);
-      names.insert(names.begin(), method);
-      for (const std::string& name : names) {
-        if (!name.empty() && !common::Contains(methods, name)) {
+      for (const std::string& name : ComparedIn(claim, method)) {
+        if (!common::Contains(methods, name)) {
           methods.push_back(name);
         }
       }
@@ -532,6 +539,7 @@ std::vector<JudgedClaim> JudgeExperiment(
                                                        : Verdict::kOpen;
         judged.push_back({claim["id"],
                           method,
+                          ComparedIn(claim, method),
                           evidence.rival,
                           {evidence.n, evidence.x},
                           Favor(claim, evidence.x.value),

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -202,12 +203,15 @@ std::vector<ClaimEffect> ClaimEffects(const SensitivityStudy& study) {
   }
   std::vector<ClaimEffect> effects;
   for (std::size_t c = 0; c < study.claims.size(); ++c) {
+    const auto& [text, better, worse] = study.claims[c];
+    std::set<std::vector<std::filesystem::path>> judged;
     for (const VariedExperiment& varied : study.experiments) {
-      const auto of = [&](const std::string& method) -> const Shares& {
-        return shares[varied.records.at(method)][method];
-      };
+      const auto folders = varied.RecordsOf({better, worse});
+      if (!judged.insert(folders).second) {
+        continue;
+      }
       const std::vector<std::vector<double>> differences =
-          Differences(of(study.claims[c].better), of(study.claims[c].worse));
+          Differences(shares[folders[0]][better], shares[folders[1]][worse]);
       if (!differences.empty()) {
         effects.push_back(
             {static_cast<int>(c), &varied, EffectOf(differences)});
@@ -224,8 +228,9 @@ Output SensitivityOutput(const SensitivityStudy& study,
       .table = ClaimTable(study, effects),
       .data = EffectTable(study, effects),
       .conclusion = fmt::format(
-          "{}, {} repeats. A case is an experiment under one variation. A "
-          "claim holds in a case if the 95% bootstrap interval of its effect "
+          "{}, {} repeats. A case is an experiment under one variation that "
+          "changes one of the two methods. A claim holds in a case if the 95% "
+          "bootstrap interval of its effect "
           "is above 0, turns if it is below 0, and is open otherwise. The "
           "intervals are not corrected for the number of cases: where there "
           "is no effect, a few percent of the cases hold and as many turn.",

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,9 +50,10 @@ bool HasRuns(const plots::ExperimentRecords& records, const std::string& method,
   return finished >= repeats;
 }
 
-// Those whose runs are complete.
+// Those whose runs are complete, and not those of an earlier case.
 Cases CasesOf(const SensitivityStudy& study) {
   Cases cases;
+  std::set<std::pair<std::string, std::vector<std::filesystem::path>>> judged;
   for (const VariedExperiment& varied : study.experiments) {
     // Records of several folders: a variation that does not affect a method has
     // its runs elsewhere.
@@ -69,15 +71,18 @@ Cases CasesOf(const SensitivityStudy& study) {
         })) {
       continue;
     }
-    for (JudgedClaim& judged :
+    for (JudgedClaim& claim :
          JudgeExperiment(study.ledger, varied.experiment, records)) {
+      if (!judged.emplace(claim.id, varied.RecordsOf(claim.compared)).second) {
+        continue;
+      }
       auto found = std::ranges::find_if(cases, [&](const auto& each) {
-        return each.first.id == judged.id && each.first.method == judged.method;
+        return each.first.id == claim.id && each.first.method == claim.method;
       });
       if (found == cases.end()) {
-        found = cases.insert(cases.end(), {judged, {}});
+        found = cases.insert(cases.end(), {claim, {}});
       }
-      found->second.push_back({&varied, std::move(judged)});
+      found->second.push_back({&varied, std::move(claim)});
     }
   }
   return cases;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "harness/spec.h"
 #include "studies/output.h"
@@ -58,6 +59,13 @@ struct VariedExperiment {
 
   [[nodiscard]] std::filesystem::path Folder() const {
     return results / variation.name;
+  }
+  // Those of methods. Equal ones mean that the variation changes none of them.
+  [[nodiscard]] std::vector<std::filesystem::path> RecordsOf(
+      const std::vector<std::string>& methods) const {
+    return common::Map(methods, [this](const std::string& method) {
+      return records.at(method);
+    });
   }
 };
 
@@ -108,7 +116,8 @@ struct ClaimEffect {
   Effect points;
 };
 
-// Reads the records. Combinations without a finished pair are left out.
+// Reads the records. Left out are combinations without a finished pair and
+// variations that change neither method, whose runs are those of another case.
 [[nodiscard]] std::vector<ClaimEffect> ClaimEffects(
     const SensitivityStudy& study);
 
@@ -128,7 +137,8 @@ struct ClaimEffect {
 struct JudgedClaim {
   std::string id;
   std::string method;
-  std::string rival;  // of the worst verdict; "": none
+  std::vector<std::string> compared;  // the method and its rivals
+  std::string rival;                  // of the worst verdict; "": none
   Effect x;
   double favor = 0.0;  // x, or -x where the criterion asks for small values
   Verdict verdict = Verdict::kOpen;  // kTurns: does not hold

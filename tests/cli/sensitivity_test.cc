@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,6 +75,32 @@ TEST_F(SensitivityVerbTest, TheDefaultHasTheRecordsOfTheExperiment) {
   const auto records = fakes::Records(Path("results/base"));
   EXPECT_FALSE(records.empty());
   EXPECT_EQ(fakes::Records(Path("results/study/base/default")), records);
+}
+
+TEST_F(SensitivityVerbTest, AVariationThatChangesNeitherMethodIsNoCase) {
+  Write("base.toml", fakes::SmallManifest(R"("first", "second", "third")",
+                                          "trials = 3\nq_max = 5\n") +
+                         kMethods + "[method.third]\nbase = \"random\"\n");
+  std::string claims;
+  for (const std::string worse : {"second", "third"}) {
+    claims += fmt::format(
+        "[[claim]]\ntext = \"{0}\"\nbetter = \"first\"\nworse = \"{0}\"\n",
+        worse);
+  }
+  Write("study.toml",
+        "[study]\nexperiments = [\"base.toml\"]\nrepeats = 1\n"
+        "[[vary]]\nname = \"draw\"\nmethod.second.draw = [\"cell\"]\n" +
+            claims);
+  ASSERT_EQ(Oppa("sensitivity study.toml"), 0) << Printed();
+  const auto csv =
+      common::CsvTable::Read(Path("results/study/sensitivity.csv"));
+  std::vector<std::string> cases;
+  for (const auto& row : csv.rows()) {
+    cases.push_back(fmt::format("{} {}", csv.Cell(row, "claim"),
+                                csv.Cell(row, "constant")));
+  }
+  EXPECT_THAT(cases, testing::ElementsAre("second default", "second draw",
+                                          "third default"));
 }
 
 TEST_F(SensitivityVerbTest, NoRunEvaluatesTheRecordsThatExist) {
