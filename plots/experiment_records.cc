@@ -13,6 +13,7 @@
 #include "common/files.h"
 #include "common/parallel.h"
 #include "common/units.h"
+#include "plots/record_findings.h"
 #include "trials/record_list.h"
 
 namespace plots {
@@ -163,73 +164,6 @@ void AddConditions(const std::string& prefix, const std::vector<Loaded>& runs,
   }
 }
 
-// "no trial completed: 4 failed (exit code 3), 2 out of memory" where runs
-// finished without a completed trial; "" otherwise. The message is that of most
-// failures.
-std::string WhyNoResult(const std::vector<Run>& runs) {
-  std::map<trials::Outcome, int> outcomes;
-  std::map<std::string, int> messages;
-  bool finished = false;
-  for (const Run& run : runs) {
-    finished = finished || run.finished;
-    for (const trials::Trial& trial : run.trials) {
-      ++outcomes[trial.measurement.outcome];
-      if (trial.measurement.outcome == trials::Outcome::kFailed) {
-        ++messages[trial.measurement.message];
-      }
-    }
-  }
-  if (!finished || outcomes.contains(trials::Outcome::kCompleted)) {
-    return "";
-  }
-  std::vector<std::string> counts;
-  for (const auto& [outcome, count] : outcomes) {
-    counts.push_back(fmt::format("{} {}", count, OutcomeWords(outcome)));
-    if (outcome == trials::Outcome::kFailed) {
-      const auto most = std::ranges::max_element(
-          messages,
-          [](const auto& a, const auto& b) { return a.second < b.second; });
-      counts.back() += most->first.empty() ? "" : " (" + most->first + ")";
-    }
-  }
-  return counts.empty()
-             ? "no trial ran"
-             : fmt::format("no trial completed: {}", fmt::join(counts, ", "));
-}
-
-bool HasCompleted(const MethodRecords& method) {
-  return std::ranges::any_of(method.runs, [](const Run& run) {
-    return std::ranges::any_of(run.trials, [](const trials::Trial& trial) {
-      return trial.measurement.outcome == trials::Outcome::kCompleted;
-    });
-  });
-}
-
-bool OnlyRanOutOfMemory(const MethodRecords& method) {
-  return std::ranges::all_of(method.runs, [](const Run& run) {
-    return !run.trials.empty() &&
-           std::ranges::all_of(run.trials, [](const trials::Trial& trial) {
-             return trial.measurement.outcome == trials::Outcome::kOutOfMemory;
-           });
-  });
-}
-
-// That nothing a method tried fits is its result where another method completed
-// trials.
-void AddMethodsWithoutResult(const std::string& prefix,
-                             const ProblemRecords& problem,
-                             ExperimentRecords& records) {
-  const bool runs = std::ranges::any_of(problem.methods, HasCompleted);
-  for (const MethodRecords& method : problem.methods) {
-    const std::string why = WhyNoResult(method.runs);
-    if (!why.empty()) {
-      std::vector<std::string>& lines =
-          runs && OnlyRanOutOfMemory(method) ? records.notes : records.failures;
-      lines.push_back(fmt::format("{}method {}: {}", prefix, method.name, why));
-    }
-  }
-}
-
 }  // namespace
 
 void ToValues(const trials::ProblemInfo& problem,
@@ -298,8 +232,9 @@ ExperimentRecords LoadExperiment(
         }
       }
     }
-    AddMethodsWithoutResult(prefix, problem, records);
+    AddFindings(problem, records);
   }
+  AddOtherRuns(experiment_folder, list, records);
   return records;
 }
 

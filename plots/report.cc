@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "common/text.h"
 #include "plots/comparison.h"
@@ -103,10 +106,14 @@ Table RemainingTable(const ExperimentRecords& records) {
   return table;
 }
 
+// Notes the figures without data unless they are all that exist.
 void AddFigures(const fs::path& folder, const ExperimentRecords& records,
-                const std::vector<std::string>& names,
                 const ReportOptions& options, ReportOutcome& outcome) {
+  const std::vector<std::string>& named =
+      options.figures.empty() ? records.info.figures : options.figures;
+  const std::vector<std::string>& names = named.empty() ? FigureNames() : named;
   std::vector<FigureFolder> folders;
+  std::set<std::string_view> drawn;
   const auto add = [&](const fs::path& of, const ProblemRecords* problem) {
     folders.push_back({of, {}});
     for (const std::string& name : names) {
@@ -114,6 +121,7 @@ void AddFigures(const fs::path& folder, const ExperimentRecords& records,
         auto figure = kind.name == name ? MakeFigure(kind, records, problem)
                                         : std::nullopt;
         if (figure) {
+          drawn.insert(kind.name);
           std::ranges::move(InParts(*std::move(figure)),
                             std::back_inserter(folders.back().figures));
         }
@@ -124,6 +132,12 @@ void AddFigures(const fs::path& folder, const ExperimentRecords& records,
     add(trials::ProblemFolder(folder, problem.info.name), &problem);
   }
   add(folder, nullptr);
+  for (const FigureKind& kind : Figures()) {
+    if (common::Contains(named, kind.name) && !drawn.contains(kind.name)) {
+      outcome.notes.push_back(fmt::format(
+          "figure '{}' is not drawn: it needs {}", kind.name, kind.needs.text));
+    }
+  }
   FigureFiles written = WriteFigures(folders, options.formats);
   outcome.files.insert(outcome.files.end(), written.files.begin(),
                        written.files.end());
@@ -186,11 +200,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
   }
   WriteTable(experiment_folder / "summary.md", text(Form::kMarkdown), outcome);
 
-  const std::vector<std::string>& names =
-      !options.figures.empty()        ? options.figures
-      : !records.info.figures.empty() ? records.info.figures
-                                      : FigureNames();
-  AddFigures(experiment_folder / "figures", records, names, options, outcome);
+  AddFigures(experiment_folder / "figures", records, options, outcome);
   return outcome;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "tests/plots/synthetic_experiment.h"
+#include "trials/record_list.h"
 
 namespace plots::experiment_records_test {
 
@@ -138,6 +139,54 @@ TEST(ExperimentRecords, SayThatTrialsAreFromBeforeAndAfterAChange) {
                             "(cluster.gpu_speed_factor is gone)"),
                   HasSubstr("of neither: oppa"))));
   EXPECT_THAT(records.settings, ElementsAre("budget.trials=6"));
+}
+
+TEST(ExperimentRecords, SayWhichRunsOfTheFolderTheyLeaveOut) {
+  const SmallExperiment folder;
+  trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
+  for (const trials::ExperimentInfo::Method& method : info.methods) {
+    for (const std::string repeat : {"/1", "/2", "/3"}) {
+      trials::RecordList::Add(folder.path(), method.name + repeat);
+    }
+  }
+  EXPECT_THAT(LoadExperiment(folder.path()).notes, IsEmpty());
+  info.repeats = 2;
+  std::erase_if(info.methods,
+                [](const auto& method) { return method.name == "random"; });
+  trials::Write(folder.path(), info);
+  EXPECT_THAT(LoadExperiment(folder.path()).notes,
+              ElementsAre(HasSubstr("did not name them: repeats of oppa (3), "
+                                    "oppa-bare (3), random (1-3);")));
+}
+
+TEST(ExperimentRecords, SayThatAMethodChoseNothing) {
+  const SmallExperiment folder;
+  const auto write = [&](const std::string& method, trials::ChosenBy last) {
+    for (const int repeat : {1, 2, 3}) {
+      WriteRun(folder.path(), "", method, repeat,
+               {{kCompleted, 30, 1, 1.0, 1.0, 1, trials::ChosenBy::kRandom},
+                {kCompleted, 60, 1, 1.0, 1.0, 1, last}});
+    }
+  };
+  write("random", trials::ChosenBy::kRandom);
+  write("oppa", trials::ChosenBy::kModel);
+  EXPECT_THAT(LoadExperiment(folder.path()).notes, IsEmpty());
+  write("oppa", trials::ChosenBy::kGiven);
+  EXPECT_THAT(LoadExperiment(folder.path()).notes,
+              ElementsAre(HasSubstr("before a method chose one: oppa")));
+}
+
+TEST(ExperimentRecords, SayThatWhatTellsMethodsApartHadNoEffect) {
+  const SmallExperiment folder;
+  for (const std::string method : {"oppa", "oppa-bare"}) {
+    for (const int repeat : {1, 2, 3}) {
+      WriteRun(folder.path(), "", method, repeat,
+               {{kOutOfMemory, 20}, {kFailed, 40}, {kCompleted, 60, 1, 1.0}});
+    }
+  }
+  EXPECT_THAT(LoadExperiment(folder.path()).notes,
+              ElementsAre("the same trials: oppa, oppa-bare: what tells them "
+                          "apart had no effect"));
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {

@@ -113,6 +113,17 @@ TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
   EXPECT_TRUE(fs::exists(folder.path() / "figures" / "ablation-ours.gp"));
 }
 
+TEST(Report, SaysWhatAFigureLacksThatItWasAskedFor) {
+  const SmallExperiment folder;
+  const auto notes = [&](const std::vector<std::string>& figures) {
+    return Report(folder.path(), {.figures = figures, .formats = {}}).notes;
+  };
+  EXPECT_THAT(notes({}), testing::IsEmpty());
+  EXPECT_THAT(notes({"thinking", "overview"}),
+              testing::ElementsAre("figure 'overview' is not drawn: it needs "
+                                   "two problems with a known optimum"));
+}
+
 TEST(Report, WorksWhileTheExperimentRuns) {
   const SmallExperiment folder;
   fs::remove_all(folder.path() / "random");

@@ -26,6 +26,7 @@ struct ShortTrial {
   double throughput = trials::kUnknown;
   double exact = trials::kUnknown;
   int dp = 1;
+  trials::ChosenBy chosen_by = trials::ChosenBy::kModel;
 };
 
 inline std::vector<trials::Trial> Trials(
@@ -37,6 +38,7 @@ inline std::vector<trials::Trial> Trials(
     trials::Trial trial;
     trial.number = static_cast<int>(trials.size()) + 1;
     trial.config.dp = one.dp;
+    trial.chosen_by = one.chosen_by;
     trial.measurement.outcome = one.outcome;
     trial.steps = one.steps;
     trial.throughput.steps_per_s = one.throughput;
