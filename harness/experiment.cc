@@ -232,7 +232,15 @@ std::vector<trials::ProblemInfo> CheckManifest(const Experiment& experiment) {
       fmt::print(stderr, "oppa: {}\n", testbed.warning);
     }
     const methods::Problem seen = ProblemOf(testbed, manifest.budget.q_max);
-    (void)StartsOf(manifest, problem, 1, *testbed.space);
+    const std::size_t starts =
+        StartsOf(manifest, problem, 1, *testbed.space).size();
+    if (manifest.starts.common > 0 && manifest.budget.trials > 0 &&
+        std::cmp_greater_equal(starts, manifest.budget.trials)) {
+      throw common::InputError(fmt::format(
+          "{}: {} starts in a budget of {} trials leave no trial that a method "
+          "chooses: raise budget.trials or leave some out",
+          manifest.starts.where, starts, manifest.budget.trials));
+    }
     for (const MethodSpec& method : manifest.methods) {
       if (!MakeMethod(method, seen, manifest.seed)->EstimatesRemaining()) {
         without_estimate.insert(method.name);

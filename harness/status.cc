@@ -16,6 +16,7 @@
 #include "common/output.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "harness/records/inputs.h"
 #include "harness/records/lease.h"
 #include "plots/experiment_records.h"
 
@@ -46,7 +47,8 @@ void ToValues(const std::filesystem::path& problem_folder,
 
 void ReadRecords(const std::filesystem::path& folder,
                  const std::filesystem::path& problem_folder,
-                 const trials::RecordList& list, RunStatus& status) {
+                 const trials::RecordList& list,
+                 const trials::SearchBounds& bounds, RunStatus& status) {
   const trials::RunInfo info = trials::ReadRunInfo(folder);
   trials::RequireWhole(folder, info);
   list.Require(info);
@@ -71,7 +73,11 @@ void ReadRecords(const std::filesystem::path& folder,
       status.remaining = estimates.rbegin()->second;
     }
   }
-  if (info.finished) {
+  if (info.finished &&
+      Grows(info.finish_reason, info.bounds.value_or(bounds), bounds)) {
+    status.state = RunState::kStopped;
+    status.message = "ended at a smaller budget";
+  } else if (info.finished) {
     status.state = RunState::kDone;
     status.message = ToString(info.finish_reason);
   } else {
@@ -175,7 +181,7 @@ RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run,
   try {
     ReadRecords(folder,
                 trials::ProblemFolder(experiment.folder, run.problem->name),
-                list, status);
+                list, BoundsOf(experiment.manifest.budget), status);
   } catch (const common::InputError& e) {
     status.state = RunState::kDamaged;
     status.message = e.what();

@@ -92,8 +92,17 @@ constexpr std::size_t kMostRuns = 1'000'000;
 // Replaces every list that is an axis by its elements, one problem for each
 // combination, the first axis outermost.
 std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
+  const TestbedEntry* testbed = FindTestbed(base.backend.GetString("type", ""));
   std::vector<ProblemSpec> problems{base};
   for (const Axis& axis : kAxes) {
+    const TomlTable& table = base.*axis.table;
+    if (testbed != nullptr && testbed->measured && axis.key != "scenarios" &&
+        table.Alternatives(axis.key).size() > 1) {
+      table.Fail(axis.key,
+                 fmt::format("the table is of one job, and its rows would "
+                             "count once for every {}: give one",
+                             axis.key));
+    }
     std::vector<ProblemSpec> expanded;
     for (const ProblemSpec& problem : problems) {
       for (auto& [text, table] : (problem.*axis.table).Alternatives(axis.key)) {

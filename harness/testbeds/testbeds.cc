@@ -18,7 +18,7 @@ namespace harness {
 const std::vector<TestbedEntry>& TestbedTypes() {
   static const std::vector<TestbedEntry> testbeds = {
       {"simulator", "a GPU cluster in software", MakeSimulator},
-      {"replay", "a table of measured configurations", MakeReplay},
+      {"replay", "a table of measured configurations", MakeReplay, true, true},
       {"command", "a training program of your own", MakeCommand, false},
       {"client", "a client of `oppa serve`, such as a Python program",
        MakeClient, false},

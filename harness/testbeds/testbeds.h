@@ -20,6 +20,8 @@ struct TestbedEntry {
   // The clock is virtual, and the result of a trial is a function of the
   // request. Other testbeds need the cluster and real time.
   bool simulated = true;
+  // Its measurements are of one job, whatever [workload] and [cluster] say.
+  bool measured = false;
 };
 
 [[nodiscard]] const std::vector<TestbedEntry>& TestbedTypes();

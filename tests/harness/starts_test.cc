@@ -157,6 +157,10 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
               AllOf(HasSubstr("m.toml:4:"),
                     HasSubstr("has only 30 other configurations")));
   EXPECT_THAT(Error("common_starts = -1"), HasSubstr("m.toml:4:"));
+  EXPECT_THAT(Error("common_starts = 12"),
+              AllOf(HasSubstr("m.toml:4:"),
+                    HasSubstr("12 starts in a budget of 12 trials")));
+  EXPECT_EQ(Error("common_starts = 11"), "no error");
 }
 
 TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {

@@ -96,6 +96,18 @@ TEST_F(StatusTest, TellsTheStatesApart) {
   EXPECT_THAT(Read(0).message, HasSubstr("trials.csv:1"));
 }
 
+TEST_F(StatusTest, ARunOfASmallerBudgetIsNotDone) {
+  Record("fast", 1, 10, 1.0, /*finished=*/true);
+  const auto folder = trials::RunFolder(folder_.path(), "", "fast", 1);
+  trials::RunInfo info = trials::ReadRunInfo(folder);
+  info.bounds = {.time_s = 100.0, .trials = 10};
+  Write(folder, info);
+  EXPECT_EQ(Read(0).state, RunState::kDone);
+  manifest_.budget.time_s = 200.0;
+  EXPECT_EQ(Read(0).state, RunState::kStopped);
+  EXPECT_EQ(Read(0).message, "ended at a smaller budget");
+}
+
 TEST_F(StatusTest, EstimatesTheTimeLeftFromThePaceOfEachMethod) {
   EXPECT_TRUE(std::isnan(SecondsLeft(ReadStatus(Given()), 1)));
   Record("fast", 1, 10, 1.0, true);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -53,6 +54,11 @@ class Gathering {
                       common::ExactText(row.step_time_s)));
     }
     measured.step_times_s.push_back(row.step_time_s);
+    if (row.facts.Has("micro_batch_size") && row.facts.Has("microbatches") &&
+        !row.facts.Has("global_batch_size")) {
+      batches_.insert(static_cast<std::int64_t>(row.config.dp) *
+                      row.config.microbatches * row.config.micro_batch_size);
+    }
     if (!std::isnan(row.peak_memory_bytes)) {
       measured.row.peak_memory_bytes = std::max(
           measured.row.peak_memory_bytes.value_or(0.0), row.peak_memory_bytes);
@@ -71,6 +77,34 @@ class Gathering {
       }
     }
     return rows;
+  }
+
+  // What makes the table a doubtful job.
+  [[nodiscard]] std::vector<std::string> Doubts() const {
+    std::vector<std::string> doubts;
+    if (batches_.size() > 1) {
+      doubts.push_back(fmt::format(
+          "dp * microbatches * micro_batch_size is from {} to {}, and a step "
+          "of "
+          "fewer sequences counts as a faster one: make each a scenario of its "
+          "own",
+          *batches_.begin(), *batches_.rbegin()));
+    }
+    std::vector<unsigned> unsure;
+    for (const Measured& measured : measured_) {
+      if (!measured.step_times_s.empty() &&
+          std::cmp_less(measured.step_times_s.size(),
+                        measured.row.measurements)) {
+        unsure.push_back(measured.row.line);
+      }
+    }
+    if (!unsure.empty()) {
+      doubts.push_back(fmt::format(
+          "configurations that ran and failed count as those that run: {}, the "
+          "first on line {}",
+          unsure.size(), unsure.front()));
+    }
+    return doubts;
   }
 
   [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
@@ -158,6 +192,7 @@ class Gathering {
 
   const KnobSet& knobs_;
   std::set<int> gpus_;
+  std::set<std::int64_t> batches_;  // of rows that ran, where none is stated
   // The first value of a fact of the job, and its line.
   std::map<std::string, std::pair<int, unsigned>> job_;
   unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
@@ -189,7 +224,7 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
     }
   }
   needed.insert(needed.end(), {"status", "step_time_s"});
-  MeasuredColumns columns = CheckColumns(
+  const MeasuredColumns columns = CheckColumns(
       csv, knobs, needed,
       {"scenario", "gpus", "plan", "global_batch_size", "sequence_length"});
   Gathering gathering(knobs);
@@ -210,7 +245,13 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
                     "configurations, too",
                     path.string(), table.plans_.front().line, scenario));
   }
-  table.unknown_columns_ = std::move(columns.unknown);
+  table.doubts_ = gathering.Doubts();
+  if (!columns.unknown.empty()) {
+    table.doubts_.push_back(fmt::format(
+        "columns that name no field of a configuration are left out, and "
+        "rows that differ only there count as repeats: {}",
+        fmt::join(columns.unknown, ", ")));
+  }
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);
     throw common::InputError(fmt::format(
@@ -226,13 +267,9 @@ std::vector<ParallelConfig> ReplayTable::configs() const {
 }
 
 std::string ReplayTable::Warning() const {
-  if (unknown_columns_.empty()) {
-    return "";
-  }
-  return fmt::format(
-      "{}: columns that name no field of a configuration are left out, and "
-      "rows that differ only there count as repeats: {}",
-      path_, fmt::join(unknown_columns_, ", "));
+  return doubts_.empty()
+             ? ""
+             : fmt::format("{}: {}", path_, fmt::join(doubts_, "; "));
 }
 
 std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {

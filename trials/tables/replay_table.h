@@ -66,7 +66,8 @@ class ReplayTable {
   [[nodiscard]] const std::vector<ReplayRow>& plans() const { return plans_; }
   [[nodiscard]] std::vector<ParallelConfig> configs() const;
 
-  // One line to display about the unknown columns; "" if there are none.
+  // One line to display about what makes the result doubtful: unknown columns,
+  // different batches, configurations that ran and failed; "" if nothing does.
   [[nodiscard]] std::string Warning() const;
 
  private:
@@ -75,7 +76,7 @@ class ReplayTable {
   std::vector<int> sizes_;
   std::vector<ReplayRow> rows_;
   std::vector<ReplayRow> plans_;
-  std::vector<std::string> unknown_columns_;
+  std::vector<std::string> doubts_;
 };
 
 // The scenarios of a table, in the order of their first row.

@@ -120,6 +120,16 @@ TEST_F(ManifestTest, ListsOfAProblemAreAxes) {
   EXPECT_EQ(CheckManifest(manifest).size(), 4U);
 }
 
+TEST_F(ManifestTest, ATableOfMeasurementsIsOfOneJob) {
+  const std::pair<std::string, std::string> replay = {
+      "type = \"simulator\"",
+      "type = \"replay\"\ntable = \"t.csv\"\nscenarios = [\"a\", \"b\"]"};
+  EXPECT_THAT(NamesOf(Read({replay}).problems), ElementsAre("a", "b"));
+  EXPECT_THAT(
+      Error({replay, {"batch_size = 64", "batch_size = [32, 64]"}}),
+      AllOf(HasSubstr("m.toml:"), HasSubstr("once for every batch_size")));
+}
+
 class HeldOutTest : public ManifestTest {
  protected:
   Manifest ReadFour(const std::string& held_out, bool run_held_out = false) {

@@ -129,6 +129,21 @@ TEST_F(ReplayTableTest, UnknownColumnsAreLeftOutWithAWarning) {
   EXPECT_EQ(table.rows().size(), 1U);
 }
 
+TEST_F(ReplayTableTest, WhatMakesItDoubtfulIsAWarning) {
+  const auto warning = [&](const std::string& rows) {
+    return ReplayTable::Read(Write(kHeader + rows), "a").Warning();
+  };
+  const std::string first = "a,8,8,1,1,0,1,2,ok,3,10\n";  // 16 sequences
+  EXPECT_EQ(warning(first + "a,8,4,2,1,0,2,2,ok,3,\na,8,4,2,1,0,1,1,oom,,\n"),
+            "");
+  EXPECT_THAT(warning(first + "a,8,4,2,1,0,2,1,ok,2,10\n"),
+              HasSubstr("micro_batch_size is from 8 to 16, and a step of fewer "
+                        "sequences counts as a faster one"));
+  EXPECT_THAT(warning(first + "a,8,4,2,1,0,2,2,ok,3,\na,8,4,2,1,0,2,2,oom,,\n"),
+              HasSubstr("ran and failed count as those that run: 1, the first "
+                        "on line 3"));
+}
+
 TEST_F(ReplayTableTest, RepeatedRowsAreOneCandidateWithTheirMedian) {
   const ReplayTable table =
       ReplayTable::Read(Write(kHeader + "a,8,8,1,1,0,1,1,ok,3,10\n"
