@@ -95,13 +95,13 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
   const TestbedEntry* testbed = FindTestbed(base.backend.GetString("type", ""));
   std::vector<ProblemSpec> problems{base};
   for (const Axis& axis : kAxes) {
-    const TomlTable& table = base.*axis.table;
+    const TomlTable& values = base.*axis.table;
     if (testbed != nullptr && testbed->measured && axis.key != "scenarios" &&
-        table.Alternatives(axis.key).size() > 1) {
-      table.Fail(axis.key,
-                 fmt::format("the table is of one job, and its rows would "
-                             "count once for every {}: give one",
-                             axis.key));
+        values.Alternatives(axis.key).size() > 1) {
+      values.Fail(axis.key,
+                  fmt::format("the table is of one job, and its rows would "
+                              "count once for every {}: give one",
+                              axis.key));
     }
     std::vector<ProblemSpec> expanded;
     for (const ProblemSpec& problem : problems) {
