@@ -586,20 +586,41 @@ std::string XAxisOf(const Panel& panel, std::size_t columns) {
       static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
-// Further numbers on a logarithmic axis that has few powers of ten.
+// Further numbers on a logarithmic axis that has few powers of ten: 2 and 5
+// times these, and where fewer than three fit, the multiples of a step.
 std::string LogTicsOf(char axis, double min, double max) {
   constexpr double kFewTens = 50.0;
-  std::vector<double> tics;
-  if (min > 0.0 && max / min < kFewTens) {
-    for (const double more : {1.0, 10.0, 100.0}) {
-      const double ten = more * std::pow(10.0, std::floor(std::log10(min)));
-      tics.push_back(2.0 * ten);
-      tics.push_back(5.0 * ten);
+  constexpr std::ptrdiff_t kFewest = 3;
+  if (!(min > 0.0) || !(max / min < kFewTens)) {
+    return "";
+  }
+  const auto power_below = [](double value) {
+    return std::pow(10.0, std::floor(std::log10(value)));
+  };
+  std::vector<double> tics;  // those of powers of ten are there
+  std::ptrdiff_t fitting = 0;
+  const auto add = [&](double tic, bool is_power) {
+    fitting += tic >= min && tic <= max ? 1 : 0;
+    if (!is_power) {
+      tics.push_back(tic);
+    }
+  };
+  for (double ten = power_below(min); ten <= max; ten *= 10.0) {
+    add(ten, true);
+    add(2.0 * ten, false);
+    add(5.0 * ten, false);
+  }
+  if (fitting < kFewest) {
+    const double about = (max - min) / kFewest;
+    const double power = power_below(about);
+    const double step = about < 2.0 * power   ? power
+                        : about < 5.0 * power ? 2.0 * power
+                                              : 5.0 * power;
+    for (double tic = step * std::ceil(min / step); tic <= max; tic += step) {
+      add(tic, tic < 1.000001 * power_below(1.000001 * tic));
     }
   }
-  return tics.empty() ? ""
-                      : fmt::format("  set {}tics add ({:g})\n", axis,
-                                    fmt::join(tics, ","));
+  return fmt::format("  set {}tics add ({:g})\n", axis, fmt::join(tics, ","));
 }
 
 std::string PanelOf(const Figure& figure, std::size_t index,

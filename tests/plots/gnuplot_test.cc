@@ -142,6 +142,20 @@ TEST(Gnuplot, TheLegendHasEveryLabelOfAnyPanelOnce) {
   }
 }
 
+TEST(Gnuplot, ALogarithmicAxisOfAShortRangeHasNumbers) {
+  Figure figure = PlainFigure();
+  figure.panels.resize(1);
+  Panel& panel = figure.panels.front();
+  panel.x_min = 21.0;
+  panel.x_max = 49.0;
+  panel.y_min = 310.0;
+  panel.y_max = 410.0;
+  const std::string texts = TextsOfSvg(SvgOf(figure));
+  for (const char* number : {"30", "40", "320", "360", "400"}) {
+    EXPECT_THAT(texts, HasSubstr(number));
+  }
+}
+
 // The axes of one format do not remain for the legend of the next.
 TEST(Gnuplot, DrawsLogarithmicAxesInEveryFormat) {
   const fakes::TemporaryFolder folder;
