@@ -267,18 +267,18 @@ std::vector<MethodEntry> ListMethods() {
       ReadsWorkload(Entry(
           "aceso", "ACESO",
           "Aceso's plans, or their nearest configurations, without learning",
-          planners::TryPlans<planners::AcesoMethodOptions>, {})),
+          planners::TryPlansWhenAsked<planners::AcesoMethodOptions>, {})),
       ReadsWorkload(
           Entry("amp", "AMP",
                 "configurations nearest to AMP's strategies, without learning",
-                planners::TryPlans<planners::AmpOptions>, {})),
+                planners::TryPlansWhenAsked<planners::AmpOptions>, {})),
       ReadsWorkload(Entry(
           "astra", "ASTRA", "the order of Astra's cost model after its filters",
-          planners::TryPlans<planners::AstraMethodOptions>, {})),
+          planners::TryPlansWhenAsked<planners::AstraMethodOptions>, {})),
       ReadsWorkload(
           Entry("nnscaler", "NNSCALER",
                 "configurations nearest to plans under nnScaler's constraints",
-                planners::TryPlans<planners::NnScalerOptions>, {})),
+                planners::TryPlansWhenAsked<planners::NnScalerOptions>, {})),
       ReadsWorkload(Entry("textbook", "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
                           planners::MakeTextbook, {})),

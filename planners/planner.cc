@@ -50,6 +50,31 @@ bool CanRun(const trials::Plan& plan, const methods::Problem& problem) {
   return true;
 }
 
+// TryPlans at the first suggestion.
+class PlansWhenAsked final : public methods::Method {
+ public:
+  PlansWhenAsked(const methods::Problem& problem,
+                 std::unique_ptr<Planner> planner, std::uint64_t seed)
+      : methods::Method(problem),
+        problem_(problem),
+        planner_(std::move(planner)),
+        seed_(seed) {}
+
+  std::optional<methods::Suggestion> Suggest() override {
+    if (plans_ == nullptr) {
+      plans_ = TryPlans(problem_, *planner_, seed_);
+    }
+    plans_->Follow(history_);
+    return plans_->Suggest();
+  }
+
+ private:
+  methods::Problem problem_;
+  std::unique_ptr<Planner> planner_;
+  std::uint64_t seed_;
+  std::unique_ptr<methods::Method> plans_;
+};
+
 }  // namespace
 
 MeanSizes SizesOf(const OperatorPlan& plan, int batch) {
@@ -129,6 +154,15 @@ std::unique_ptr<methods::Method> TryPlans(const methods::Problem& problem,
   }
   return std::make_unique<methods::FixedOrder>(problem, std::move(order),
                                                std::move(plans));
+}
+
+std::unique_ptr<methods::Method> TryPlansWhenAsked(
+    const methods::Problem& problem, std::unique_ptr<Planner> planner,
+    std::uint64_t seed) {
+  for (const methods::Problem& part : methods::PartsOf(problem)) {
+    (void)planner->EstimatorOf(part);
+  }
+  return std::make_unique<PlansWhenAsked>(problem, std::move(planner), seed);
 }
 
 trials::Predictions EstimatesOf(const methods::Problem& problem,

@@ -83,6 +83,12 @@ class Planner {
     const methods::Problem& problem, const Planner& planner,
     std::uint64_t seed);
 
+// As TryPlans. The planner searches when it is first asked for a trial, which
+// may take minutes; before that, its model of the job is checked.
+[[nodiscard]] std::unique_ptr<methods::Method> TryPlansWhenAsked(
+    const methods::Problem& problem, std::unique_ptr<Planner> planner,
+    std::uint64_t seed);
+
 // The planner's estimates of all candidates.
 [[nodiscard]] trials::Predictions EstimatesOf(const methods::Problem& problem,
                                               const Planner& planner);
@@ -94,6 +100,13 @@ requires requires(const Options& options) { MakePlanner(options); }
     const methods::Problem& problem, const Options& options,
     std::uint64_t seed) {
   return TryPlans(problem, *MakePlanner(options), seed);
+}
+template <typename Options>
+requires requires(const Options& options) { MakePlanner(options); }
+[[nodiscard]] std::unique_ptr<methods::Method> TryPlansWhenAsked(
+    const methods::Problem& problem, const Options& options,
+    std::uint64_t seed) {
+  return TryPlansWhenAsked(problem, MakePlanner(options), seed);
 }
 template <typename Options>
 requires requires(const Options& options) { MakePlanner(options); }
