@@ -605,18 +605,20 @@ std::string LogTicsOf(char axis, double min, double max) {
       tics.push_back(tic);
     }
   };
-  for (double ten = power_below(min); ten <= max; ten *= 10.0) {
+  for (const double more : {1.0, 10.0, 100.0}) {  // max / min < kFewTens
+    const double ten = more * power_below(min);
     add(ten, true);
     add(2.0 * ten, false);
     add(5.0 * ten, false);
   }
-  if (fitting < kFewest) {
+  if (fitting < kFewest && max > min) {
     const double about = (max - min) / kFewest;
     const double power = power_below(about);
     const double step = about < 2.0 * power   ? power
                         : about < 5.0 * power ? 2.0 * power
                                               : 5.0 * power;
-    for (double tic = step * std::ceil(min / step); tic <= max; tic += step) {
+    for (int i = 0; i <= static_cast<int>((max - min) / step); ++i) {
+      const double tic = step * (std::ceil(min / step) + i);
       add(tic, tic < 1.000001 * power_below(1.000001 * tic));
     }
   }
