@@ -267,18 +267,18 @@ std::vector<MethodEntry> ListMethods() {
       ReadsWorkload(Entry(
           "aceso", "ACESO",
           "Aceso's plans, or their nearest configurations, without learning",
-          planners::TryPlansWhenAsked<planners::AcesoMethodOptions>, {})),
+          planners::TryPlansLazily<planners::AcesoMethodOptions>, {})),
       ReadsWorkload(
           Entry("amp", "AMP",
                 "configurations nearest to AMP's strategies, without learning",
-                planners::TryPlansWhenAsked<planners::AmpOptions>, {})),
+                planners::TryPlansLazily<planners::AmpOptions>, {})),
       ReadsWorkload(Entry(
           "astra", "ASTRA", "the order of Astra's cost model after its filters",
-          planners::TryPlansWhenAsked<planners::AstraMethodOptions>, {})),
+          planners::TryPlansLazily<planners::AstraMethodOptions>, {})),
       ReadsWorkload(
           Entry("nnscaler", "NNSCALER",
                 "configurations nearest to plans under nnScaler's constraints",
-                planners::TryPlansWhenAsked<planners::NnScalerOptions>, {})),
+                planners::TryPlansLazily<planners::NnScalerOptions>, {})),
       ReadsWorkload(Entry("textbook", "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
                           planners::MakeTextbook, {})),

@@ -50,11 +50,11 @@ bool CanRun(const trials::Plan& plan, const methods::Problem& problem) {
   return true;
 }
 
-// TryPlans at the first suggestion.
-class PlansWhenAsked final : public methods::Method {
+// TryPlans, at the first suggestion.
+class LazyPlans final : public methods::Method {
  public:
-  PlansWhenAsked(const methods::Problem& problem,
-                 std::unique_ptr<Planner> planner, std::uint64_t seed)
+  LazyPlans(const methods::Problem& problem, std::unique_ptr<Planner> planner,
+            std::uint64_t seed)
       : methods::Method(problem),
         problem_(problem),
         planner_(std::move(planner)),
@@ -156,13 +156,13 @@ std::unique_ptr<methods::Method> TryPlans(const methods::Problem& problem,
                                                std::move(plans));
 }
 
-std::unique_ptr<methods::Method> TryPlansWhenAsked(
+std::unique_ptr<methods::Method> TryPlansLazily(
     const methods::Problem& problem, std::unique_ptr<Planner> planner,
     std::uint64_t seed) {
   for (const methods::Problem& part : methods::PartsOf(problem)) {
     (void)planner->EstimatorOf(part);
   }
-  return std::make_unique<PlansWhenAsked>(problem, std::move(planner), seed);
+  return std::make_unique<LazyPlans>(problem, std::move(planner), seed);
 }
 
 trials::Predictions EstimatesOf(const methods::Problem& problem,

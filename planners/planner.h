@@ -83,9 +83,10 @@ class Planner {
     const methods::Problem& problem, const Planner& planner,
     std::uint64_t seed);
 
-// As TryPlans. The planner searches when it is first asked for a trial, which
-// may take minutes; before that, its model of the job is checked.
-[[nodiscard]] std::unique_ptr<methods::Method> TryPlansWhenAsked(
+// As TryPlans, but the search, which may take minutes, is part of the first
+// suggestion. The planner's model of the job is checked before.
+// Errors: as Planner::EstimatorOf; those of TryPlans from the first Suggest.
+[[nodiscard]] std::unique_ptr<methods::Method> TryPlansLazily(
     const methods::Problem& problem, std::unique_ptr<Planner> planner,
     std::uint64_t seed);
 
@@ -103,10 +104,10 @@ requires requires(const Options& options) { MakePlanner(options); }
 }
 template <typename Options>
 requires requires(const Options& options) { MakePlanner(options); }
-[[nodiscard]] std::unique_ptr<methods::Method> TryPlansWhenAsked(
+[[nodiscard]] std::unique_ptr<methods::Method> TryPlansLazily(
     const methods::Problem& problem, const Options& options,
     std::uint64_t seed) {
-  return TryPlansWhenAsked(problem, MakePlanner(options), seed);
+  return TryPlansLazily(problem, MakePlanner(options), seed);
 }
 template <typename Options>
 requires requires(const Options& options) { MakePlanner(options); }

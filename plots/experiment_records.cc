@@ -232,7 +232,7 @@ ExperimentRecords LoadExperiment(
         }
       }
     }
-    AddFindings(problem, records);
+    AddFindings(prefix, problem, records);
   }
   AddOtherRuns(experiment_folder, list, records);
   return records;

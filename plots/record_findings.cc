@@ -142,9 +142,8 @@ void AddMethodsWithoutResult(const std::string& prefix,
 
 }  // namespace
 
-void AddFindings(const ProblemRecords& problem, ExperimentRecords& records) {
-  const std::string prefix =
-      problem.info.name.empty() ? "" : problem.info.name + ": ";
+void AddFindings(const std::string& prefix, const ProblemRecords& problem,
+                 ExperimentRecords& records) {
   AddMethodsWithoutResult(prefix, problem, records);
   AddMethodsWithoutChoice(prefix, problem, records);
   AddEqualMethods(prefix, problem, records);

@@ -230,8 +230,8 @@ Output SensitivityOutput(const SensitivityStudy& study,
       .conclusion = fmt::format(
           "{}, {} repeats. A case is an experiment under one variation that "
           "changes one of the two methods. A claim holds in a case if the 95% "
-          "bootstrap interval of its effect "
-          "is above 0, turns if it is below 0, and is open otherwise. The "
+          "bootstrap interval of its effect is above 0, turns if it is below "
+          "0, and is open otherwise. The "
           "intervals are not corrected for the number of cases: where there "
           "is no effect, a few percent of the cases hold and as many turn.",
           study.title, study.repeats)};

@@ -79,30 +79,29 @@ class Gathering {
     return rows;
   }
 
-  // What makes the table a doubtful job.
+  // Why the rows may not be of one job, or not say what runs.
   [[nodiscard]] std::vector<std::string> Doubts() const {
     std::vector<std::string> doubts;
     if (batches_.size() > 1) {
       doubts.push_back(fmt::format(
           "dp * microbatches * micro_batch_size is from {} to {}, and a step "
-          "of "
-          "fewer sequences counts as a faster one: make each a scenario of its "
-          "own",
+          "of fewer sequences counts as a faster one: make each a scenario of "
+          "its own",
           *batches_.begin(), *batches_.rbegin()));
     }
-    std::vector<unsigned> unsure;
+    std::vector<unsigned> mixed;
     for (const Measured& measured : measured_) {
       if (!measured.step_times_s.empty() &&
           std::cmp_less(measured.step_times_s.size(),
                         measured.row.measurements)) {
-        unsure.push_back(measured.row.line);
+        mixed.push_back(measured.row.line);
       }
     }
-    if (!unsure.empty()) {
+    if (!mixed.empty()) {
       doubts.push_back(fmt::format(
           "configurations that ran and failed count as those that run: {}, the "
           "first on line {}",
-          unsure.size(), unsure.front()));
+          mixed.size(), mixed.front()));
     }
     return doubts;
   }
