@@ -135,7 +135,9 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
                              : FitToSome(observations);
   };
   if (bounded) {
-    (void)fit();
+    // By the hyperparameters of the last fit, to which bounds belonged: by
+    // those of what ran alone, no failure would be possible.
+    (void)(fitted_ > 0 ? Condition(observations) : fit());
     observations =
         surrogates::WithBounds(process_, std::move(observations), input.bounds);
   }

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
-#include "common/ranges.h"
 #include "common/statistics.h"
 
 namespace surrogates {
@@ -12,7 +10,8 @@ namespace {
 
 constexpr double kOtherFailures = 0.02;
 constexpr double kOtherSuccesses = 0.001;
-constexpr double kUninformative = 1e4;  // variance of a bound that says nothing
+// The largest variance of an observation, in units of what is uncertain.
+constexpr double kLargestVariance = 10.0;
 
 struct Normal {
   double mean = 0.0;
@@ -38,31 +37,33 @@ Normal ObservationFor(const Bound& bound, const Normal& before) {
                           (1.0 - weight) * before.variance +
                           weight * (1.0 - weight) * shift * shift;
   const double mean = before.mean + weight * shift;
-  const double precision = 1.0 / variance - 1.0 / before.variance;
-  if (!(precision > 1.0 / kUninformative)) {
-    return {mean, kUninformative};
-  }
-  return {(mean / variance - before.mean / before.variance) / precision,
-          1.0 / precision};
+  // y and w from the gain v / (v + w) = 1 - variance / v, at least that of the
+  // largest w.
+  const double gain = std::max(1.0 - variance / before.variance,
+                               1.0 / (1.0 + kLargestVariance));
+  return {before.mean + (mean - before.mean) / gain,
+          before.variance * (1.0 / gain - 1.0)};
 }
 
 }  // namespace
 
-Observations WithBounds(const GaussianProcess& process, Observations measured,
+Observations WithBounds(GaussianProcess& process, Observations measured,
                         const std::vector<Bound>& bounds) {
-  const auto n = static_cast<Eigen::Index>(bounds.size());
+  Eigen::Index last = measured.size();
+  const Eigen::Index size = last + std::ssize(bounds);
+  measured.value.conservativeResize(size);
+  measured.noise_variance.conservativeResize(size);
   Prediction before;
-  before.Resize(n);
-  process.PredictSome(common::Map(bounds, &Bound::candidate), before.Head(n));
-  const Eigen::Index known = measured.size();
-  measured.value.conservativeResize(known + n);
-  measured.noise_variance.conservativeResize(known + n);
-  for (Eigen::Index i = 0; i < n; ++i) {
+  before.Resize(1);
+  for (const Bound& bound : bounds) {
+    process.PredictSome({&bound.candidate, 1}, before.Head(1));
     const Normal normal =
-        ObservationFor(bounds[i], {before.mean[i], before.variance[i]});
-    measured.candidate.push_back(bounds[i].candidate);
-    measured.value[known + i] = normal.mean;
-    measured.noise_variance[known + i] = normal.variance;
+        ObservationFor(bound, {before.mean[0], before.variance[0]});
+    process.Append(bound.candidate, normal.mean, normal.variance);
+    measured.candidate.push_back(bound.candidate);
+    measured.value[last] = normal.mean;
+    measured.noise_variance[last] = normal.variance;
+    ++last;
   }
   return measured;
 }

@@ -1,5 +1,6 @@
 #include "surrogates/gp/bounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -37,8 +38,8 @@ class BoundsTest : public testing::Test {
 
   [[nodiscard]] static Prediction After(GaussianProcess process,
                                         const std::vector<Bound>& bounds) {
-    process.Condition(WithBounds(process, {}, bounds),
-                      process.hyperparameters());
+    const Observations all = WithBounds(process, {}, bounds);
+    process.Condition(all, process.hyperparameters());
     return Of(process);
   }
 
@@ -65,11 +66,10 @@ TEST_F(BoundsTest, TheObservationLeavesTheMomentsOfTheBound) {
       const double expected = first / mass;
       const double left = second / mass - expected * expected;
       const Prediction after = After(process, {{2, at_least}});
-      // One that would only widen the belief leaves it as it is.
-      const bool narrows = left < variance;
-      EXPECT_NEAR(after.mean[2], narrows ? expected : mean, 2e-3)
-          << mean << at_least;
-      EXPECT_NEAR(after.variance[2], narrows ? left : variance, 2e-3)
+      EXPECT_NEAR(after.mean[2], expected, 2e-3) << mean << at_least;
+      // No observation can widen a belief.
+      EXPECT_NEAR(after.variance[2], std::min(left, 10.0 / 11.0 * variance),
+                  2e-3)
           << mean << at_least;
     }
   }
@@ -85,6 +85,28 @@ TEST_F(BoundsTest, AFailureRaisesItsNeighboursMoreThanOthers) {
   }
 }
 
+// The posterior of two failures next to each other, integrated numerically.
+TEST_F(BoundsTest, ASecondFailureOfAKindIsNoCoincidence) {
+  for (const double mean : {-0.2, -0.4, -0.5, -0.6}) {
+    const GaussianProcess process = Around(mean);
+    const Eigen::Matrix2d precision = process.JointCovariance({2, 3}).inverse();
+    double mass = 0.0, first = 0.0;
+    constexpr int kSteps = 400;
+    for (int i = 0; i < kSteps * kSteps; ++i) {
+      const Eigen::Vector2d d(0.01 * (i % kSteps) - 2.0,
+                              0.01 * (i / kSteps) - 2.0);
+      const double p = (mean + d[0] >= 0.0 ? 1.0 : 0.02) *
+                       (mean + d[1] >= 0.0 ? 1.0 : 0.02) *
+                       std::exp(-0.5 * d.dot(precision * d));
+      mass += p;
+      first += p * (mean + d[1]);
+    }
+    EXPECT_NEAR(After(process, {{2, true}, {3, true}}).mean[3], first / mass,
+                0.08)
+        << mean;
+  }
+}
+
 // Its cause is likely another one.
 TEST_F(BoundsTest, AFailureThatWasImpossibleMovesNothing) {
   const GaussianProcess process = Around(-3.0);
@@ -96,8 +118,9 @@ TEST_F(BoundsTest, KeepsWhatWasMeasured) {
   const Observations measured{{3},
                               Eigen::VectorXd::Constant(1, -0.5),
                               Eigen::VectorXd::Constant(1, 1e-4)};
+  GaussianProcess process = Around(-0.5);
   const Observations all =
-      WithBounds(Around(-0.5), measured, {{5, true}, {6, false}});
+      WithBounds(process, measured, {{5, true}, {6, false}});
   EXPECT_EQ(all.candidate, (std::vector<int>{3, 5, 6}));
   EXPECT_EQ(all.value[0], -0.5);
   EXPECT_EQ(all.noise_variance[0], 1e-4);
