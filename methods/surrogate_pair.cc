@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "common/error.h"
 #include "common/ranges.h"
 #include "common/statistics.h"
@@ -94,13 +96,9 @@ class ProcessMaker {
     if (form == CostModelForm::kPredicted) {
       SetResidual(process.fit, kThroughputError, kThroughputFamilyError);
       process.fit.nugget = {.scale = 0.3, .log_stddev = 1.0};
-      Eigen::VectorXd predicted = -LogarithmOf(predictions_.step_time_s);
-      for (int i = 0; i < problem_.space->size(); ++i) {
-        predicted[i] -= std::log(problem_.weight((*problem_.space)[i]));
-      }
       return {space_,
               surrogates::PredictedMean(
-                  predicted, LogarithmOf(Weighted(CostModelForm::kPhysical)),
+                  Predicted(), LogarithmOf(Weighted(CostModelForm::kPhysical)),
                   false, 0.0, kThroughputLevelError),
               process};
     }
@@ -108,6 +106,21 @@ class ProcessMaker {
     process.fit.family.scale = options_.family_error;
     process.centers_follow_median = true;
     return {space_, Weighted(form), process};
+  }
+
+  // Of the predicted throughputs.
+  [[nodiscard]] surrogates::Alternatives Alternatives() const {
+    if (options_.throughput_prior != CostModelForm::kPredicted) {
+      return {};
+    }
+    return {Predicted(),
+            common::Map(predictions_.alternatives,
+                        [](const trials::Predictions::Alternative& each) {
+                          return surrogates::Alternative{
+                              each.assumption, each.log_odds,
+                              -LogarithmOf(each.slowdown)};
+                        }),
+            space_.families.of_candidate};
   }
 
   // The last term of a memory prior of the job: model state over the capacity.
@@ -167,6 +180,15 @@ class ProcessMaker {
     fit.length_scale = kResidualLengths;
     fit.family.scale = family_error;
     fit.family.log_stddev = kFamilyErrorLogStddev;
+  }
+
+  // The logarithm of the predicted values.
+  [[nodiscard]] Eigen::VectorXd Predicted() const {
+    Eigen::VectorXd predicted = -LogarithmOf(predictions_.step_time_s);
+    for (int i = 0; i < problem_.space->size(); ++i) {
+      predicted[i] -= std::log(problem_.weight((*problem_.space)[i]));
+    }
+    return predicted;
   }
 
   // The throughput's prior of the value: each term of the step time, times the
@@ -264,9 +286,11 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
       memory_(ProcessMaker(problem, options, encoded_, predictions).Memory()),
       state_(ProcessMaker(problem, options, encoded_, predictions)
                  .ModelState(memory_.prior())),
+      alternatives_(
+          ProcessMaker(problem, options, encoded_, predictions).Alternatives()),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
-    prior_perturbation_ =
+    misspecification_ =
         surrogates::Misspecification(encoded_, options.fit.seed);
   }
 }
@@ -278,14 +302,12 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
     observed.noise_variance.array() /= observed.value.array().square();
     observed.value = observed.value.array().log();
   }
-  if (prior_perturbation_.size() > 0 && observed.size() > 0) {
+  Check(observed);
+  SetOffset(observed);
+  if (offset_.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of the remainder after the offset.
-    perturbation_amplitude_ =
-        options_.prior_error *
-        (throughput_.process().logarithmic() ? 1.0 : observed.value.maxCoeff());
-    throughput.offset =
-        perturbation_amplitude_ * prior_perturbation_(observed.candidate);
+    throughput.offset = offset_(observed.candidate);
   }
   const bool logarithmic = memory_.process().logarithmic();
   FitInput memory{
@@ -297,15 +319,34 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   if (logarithmic) {
     memory.observations.value = memory.observations.value.array().log();
   }
-  Check(observed);
   std::vector<Suggestion::Fit> fits = {
       {"throughput", throughput_.Fit(throughput)},
       {"memory", memory_.Fit(memory)}};
+  for (const auto& [assumption, probability] : alternatives_.shares()) {
+    fits.front().summary.parameters.push_back(
+        {fmt::format("share[{}]", assumption), probability});
+  }
   believers_.reset();
   if (!history.running().empty()) {
     Believe(history.running());
   }
   return fits;
+}
+
+void SurrogatePair::SetOffset(const surrogates::Observations& observed) {
+  if (!alternatives_.empty()) {
+    alternatives_.Weigh(observed);
+    offset_ = alternatives_.difference();
+  }
+  if (misspecification_.size() > 0 && observed.size() > 0) {
+    const double amplitude =
+        options_.prior_error *
+        (throughput_.process().logarithmic() ? 1.0 : observed.value.maxCoeff());
+    if (alternatives_.empty()) {
+      offset_.setZero(misspecification_.size());
+    }
+    offset_ += amplitude * misspecification_;
+  }
 }
 
 void SurrogatePair::Check(const surrogates::Observations& observed) {
@@ -314,7 +355,9 @@ void SurrogatePair::Check(const surrogates::Observations& observed) {
   }
   for (int i = static_cast<int>(checks_.size()); i < observed.size(); ++i) {
     const Marginal at = At(throughput_.process(), observed.candidate[i]);
-    const double error = observed.value[i] - at.mean;
+    const double offset =
+        offset_.size() > 0 ? offset_[observed.candidate[i]] : 0.0;
+    const double error = observed.value[i] - at.mean - offset;
     checks_.push_back(error * error /
                       (at.variance + observed.noise_variance[i]));
   }
@@ -339,8 +382,8 @@ void SurrogatePair::Believe(const std::vector<int>& running) {
     const double used = At(believers_->memory, candidate).mean;
     believers_->throughput.Append(candidate, value, 0.0);
     believers_->memory.Append(candidate, used, kMemoryNoise * kMemoryNoise);
-    if (prior_perturbation_.size() > 0) {
-      value += perturbation_amplitude_ * prior_perturbation_[candidate];
+    if (offset_.size() > 0) {
+      value += offset_[candidate];
     }
     if (used <= MemoryLimit()) {
       believers_->best_value = std::max(believers_->best_value, value);
@@ -389,8 +432,8 @@ void SurrogatePair::PredictThroughput(
     const surrogates::GaussianProcess& process,
     surrogates::Prediction& prediction) const {
   process.Predict(prediction);
-  if (prior_perturbation_.size() > 0) {
-    prediction.mean += perturbation_amplitude_ * prior_perturbation_;
+  if (offset_.size() > 0) {
+    prediction.mean += offset_;
   }
 }
 
@@ -411,15 +454,14 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
   surrogates::Prediction prediction;
   PredictThroughput(this->throughput(), prediction);
   surrogates::Prediction others = throughput_.process().LeaveOneOut();
-  // In the order of the process, whose values exclude the perturbation.
+  // In the order of the process, whose values exclude the offset.
   const surrogates::Observations& observed =
       throughput_.process().observations();
   Eigen::VectorXd values = observed.value.head(others.mean.size());
-  if (prior_perturbation_.size() > 0) {
-    const Eigen::VectorXd perturbation =
-        perturbation_amplitude_ * prior_perturbation_(observed.candidate);
-    values += perturbation.head(values.size());
-    others.mean += perturbation.head(values.size());
+  if (offset_.size() > 0) {
+    const Eigen::VectorXd offset = offset_(observed.candidate);
+    values += offset.head(values.size());
+    others.mean += offset.head(values.size());
   }
   if (throughput().logarithmic()) {
     values = values.array().exp();

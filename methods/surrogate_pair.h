@@ -12,6 +12,7 @@
 #include "methods/method.h"
 #include "methods/options.h"
 #include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/predicted_prior.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
 #include "surrogates/gp/measurement.h"
@@ -160,6 +161,8 @@ class SurrogatePair {
     double best_value;
   };
   void Believe(const std::vector<int>& running);
+  // Sets offset_ by the throughputs.
+  void SetOffset(const surrogates::Observations& observed);
   // Compares what the process predicts with the observations that it has not
   // seen.
   void Check(const surrogates::Observations& observed);
@@ -199,10 +202,11 @@ class SurrogatePair {
   Eigen::VectorXd state_;
   std::optional<Believers> believers_;  // while trials run
   std::vector<double> checks_;          // squared errors over variances
-  // The perturbation of the throughput's prior mean, [N], empty: none; and its
-  // amplitude, a value.
-  Eigen::VectorXd prior_perturbation_;
-  double perturbation_amplitude_ = 0.0;
+  // What predictions may have assumed wrongly.
+  surrogates::Alternatives alternatives_;
+  Eigen::VectorXd misspecification_;  // see Options::prior_error; [N] or empty
+  // What is added to the throughput's prior mean, [N]; empty: nothing.
+  Eigen::VectorXd offset_;
   int threads_;
   // Of throughput, all candidates, and Comparable() for logarithms.
   surrogates::Prediction prediction_, relative_;

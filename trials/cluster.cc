@@ -354,6 +354,14 @@ int GpusOf(std::span<const Cluster> gpu_types) {
   return gpus;
 }
 
+Cluster WithBandwidths(Cluster cluster, double intra, double inter) {
+  cluster.intra.bandwidth_bytes_per_s *= intra;
+  cluster.uplink.bandwidth_bytes_per_s *= intra;
+  cluster.inter.bandwidth_bytes_per_s *= inter;
+  cluster.outer.bandwidth_bytes_per_s *= inter;
+  return cluster;
+}
+
 std::vector<Cluster> WithGpus(std::vector<Cluster> gpu_types, int gpus) {
   const std::int64_t all = std::max(1, GpusOf(gpu_types));
   for (Cluster& gpu_type : gpu_types) {

@@ -168,6 +168,11 @@ void ReadChanges(const common::TomlTable& table, Cluster& cluster);
 [[nodiscard]] std::vector<std::filesystem::path> GpuTypeFiles(
     const std::filesystem::path& path);
 
+// The cluster whose links have other bandwidths, times these factors: `intra`
+// of those within hosts, `inter` of those between them.
+[[nodiscard]] Cluster WithBandwidths(Cluster cluster, double intra,
+                                     double inter);
+
 // All GPUs of several types.
 [[nodiscard]] int GpusOf(std::span<const Cluster> gpu_types);
 

@@ -16,6 +16,7 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
+#include "harness/predictions/predictions.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
 
@@ -287,7 +288,7 @@ PredictionSource SourceOf(const PredictionSettings& settings,
                   settings.permute ? problem : "", model.identity);
   source.predict = [settings, problem, &space, model = std::move(model),
                     description = source.description] {
-    trials::Predictions predictions = model.predict();
+    Predictions predictions = model.predict();
     for (double& time_s : predictions.step_time_s) {
       time_s *= settings.time_factor;
     }
@@ -296,6 +297,9 @@ PredictionSource SourceOf(const PredictionSettings& settings,
     }
     const int missing = FillRejected(space, predictions.step_time_s);
     FillRejected(space, predictions.peak_memory_bytes);
+    for (Predictions::Alternative& each : predictions.alternatives) {
+      FillRejected(space, each.slowdown);
+    }
     if (missing == space.size()) {
       throw InputError(
           fmt::format("{}: {}", settings.table.Where(), model.if_all_missing));
@@ -311,6 +315,9 @@ PredictionSource SourceOf(const PredictionSettings& settings,
                       common::DeriveSeed("predictions/" + problem));
       Permute(order, predictions.step_time_s);
       Permute(order, predictions.peak_memory_bytes);
+      for (Predictions::Alternative& each : predictions.alternatives) {
+        Permute(order, each.slowdown);
+      }
     }
     return predictions;
   };

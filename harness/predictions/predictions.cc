@@ -18,6 +18,7 @@
 #include "common/ranges.h"
 #include "common/toml_table.h"
 #include "harness/predictions/calibration.h"
+#include "harness/predictions/link_rates.h"
 #include "harness/predictions/prediction_settings.h"
 #include "harness/spec.h"
 #include "trials/objective.h"
@@ -32,12 +33,6 @@ namespace {
 
 using common::InputError;
 using trials::Predictions;
-
-// Candidates that are simulated with one workload on one machine.
-struct SimulatedPart {
-  std::vector<int> candidates;  // indices into the space
-  trials::SimulatedTraining training;
-};
 
 // The candidates by their number of GPUs.
 std::vector<SimulatedPart> PartsOf(const trials::SearchSpace& space,
@@ -147,10 +142,13 @@ void CalibrateTimes(const trials::SimulatedTraining& training,
 
 Predictions PredictParts(const trials::SearchSpace& space,
                          const std::vector<SimulatedPart>& parts,
-                         const std::optional<Calibration>& calibration) {
+                         const std::optional<Calibration>& calibration,
+                         bool another_machine) {
   const auto size = static_cast<std::size_t>(space.size());
-  Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
-                          .peak_memory_bytes = std::vector(size, std::nan(""))};
+  Predictions predictions{
+      .step_time_s = std::vector(size, std::nan("")),
+      .peak_memory_bytes = std::vector(size, std::nan("")),
+      .alternatives = LinkAlternatives(parts, space.size(), another_machine)};
   for (const SimulatedPart& part : parts) {
     trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
     if (calibration) {
@@ -207,8 +205,9 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
                              : ", calibrated with another model";
     model.identity += ToToml(*calibration);
   }
-  model.predict = [&space, shared, calibration] {
-    return PredictParts(space, *shared, calibration);
+  model.predict = [&space, shared, calibration,
+                   another_machine = !settings.clusters.empty()] {
+    return PredictParts(space, *shared, calibration, another_machine);
   };
   return SourceOf(settings, problem, space, std::move(model));
 }

@@ -48,13 +48,9 @@ trials::Cluster WithFactors(trials::Cluster cluster, const TomlTable& table) {
   cluster.gpu.fp8_flop_per_s *= speed;
   cluster.gpu.memory_bandwidth_bytes_per_s *= speed;
   cluster.gpu.memory_bytes *= table.GetPositive("gpu_memory_factor", 1.0);
-  const double intra = table.GetPositive("intra_bandwidth_factor", 1.0);
-  const double inter = table.GetPositive("inter_bandwidth_factor", 1.0);
-  cluster.intra.bandwidth_bytes_per_s *= intra;
-  cluster.uplink.bandwidth_bytes_per_s *= intra;
-  cluster.inter.bandwidth_bytes_per_s *= inter;
-  cluster.outer.bandwidth_bytes_per_s *= inter;
-  return cluster;
+  return trials::WithBandwidths(
+      std::move(cluster), table.GetPositive("intra_bandwidth_factor", 1.0),
+      table.GetPositive("inter_bandwidth_factor", 1.0));
 }
 
 // "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x

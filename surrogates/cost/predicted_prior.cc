@@ -1,6 +1,13 @@
 #include "surrogates/cost/predicted_prior.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
 #include <stdexcept>
+#include <utility>
+
+#include <Eigen/Cholesky>
 
 #include "common/quantiles.h"
 
@@ -9,6 +16,17 @@ namespace {
 
 constexpr double kSlopeStddev = 0.1;
 constexpr double kDifferenceStddev = 0.3;
+
+// Of Alternatives: deviations of the level of observations, of what a family
+// shares and of one observation, and the smallest share that is shown.
+constexpr double kLevelStddev = 2.0;
+constexpr double kFamilyStddev = 0.3;
+constexpr double kErrorStddev = 0.15;
+constexpr double kSmallestShare = 0.05;
+
+double CenterOf(const Eigen::VectorXd& values) {
+  return common::UpperMedian({values.begin(), values.end()});
+}
 
 }  // namespace
 
@@ -23,19 +41,83 @@ ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
   ParametricMean mean;
   mean.link = ParametricMean::Link::kLogLinear;
   mean.features.setOnes(x.size(), 3);
-  const auto median = [](const Eigen::VectorXd& values) {
-    return common::UpperMedian({values.begin(), values.end()});
-  };
-  const double level = median(x);
+  const double level = CenterOf(x);
   mean.features.col(1) = x.array() - level;
   mean.features.col(2) = y - x;
   if (!level_of_y) {
-    mean.features.col(2).array() -= median(y - x);
+    mean.features.col(2).array() -= CenterOf(y - x);
   }
   mean.coefficients = {{"level", level + shift, level_stddev},
                        {"slope", 1.0, kSlopeStddev},
                        {"difference", 0.0, kDifferenceStddev}};
   return mean;
+}
+
+Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
+                           std::vector<int> families)
+    : x_(std::move(x)), all_(std::move(all)), families_(std::move(families)) {
+  for (Alternative& each : all_) {
+    if (each.difference.size() != x_.size() ||
+        std::ssize(families_) != x_.size()) {
+      throw std::invalid_argument(
+          "an alternative has one difference per candidate");
+    }
+    each.difference.array() -= CenterOf(each.difference);
+  }
+  Weigh({});
+}
+
+void Alternatives::Weigh(const Observations& observed) {
+  const int n = observed.size();
+  Eigen::MatrixXd covariance(n, n);
+  Eigen::VectorXd residual(n);
+  for (int i = 0; i < n; ++i) {
+    residual[i] = observed.value[i] - x_[observed.candidate[i]];
+    for (int j = 0; j < n; ++j) {
+      const bool kin =
+          families_[observed.candidate[i]] == families_[observed.candidate[j]];
+      covariance(i, j) = kLevelStddev * kLevelStddev +
+                         (kin ? kFamilyStddev * kFamilyStddev : 0.0);
+    }
+    covariance(i, i) +=
+        kErrorStddev * kErrorStddev + observed.noise_variance[i];
+  }
+  const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
+  const auto log_likelihood = [&](const Eigen::VectorXd& error) {
+    return n == 0 ? 0.0 : -0.5 * error.dot(factor.solve(error));
+  };
+  const double own = log_likelihood(residual);
+  double largest = own;
+  probability_.clear();
+  for (const Alternative& each : all_) {
+    Eigen::VectorXd error = residual;
+    for (int i = 0; i < n; ++i) {
+      error[i] -= each.difference[observed.candidate[i]];
+    }
+    probability_.push_back(each.log_odds + log_likelihood(error));
+    largest = std::max(largest, probability_.back());
+  }
+  double sum = std::exp(own - largest);
+  for (double& each : probability_) {
+    each = std::exp(each - largest);
+    sum += each;
+  }
+  difference_.setZero(x_.size());
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    probability_[h] /= sum;
+    difference_ += probability_[h] * all_[h].difference;
+  }
+}
+
+std::vector<Alternatives::Share> Alternatives::shares() const {
+  std::vector<Share> shares;
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    if (probability_[h] >= kSmallestShare) {
+      shares.push_back({all_[h].assumption, probability_[h]});
+    }
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &Share::probability);
+  return shares;
 }
 
 }  // namespace surrogates

@@ -2,9 +2,13 @@
 
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <Eigen/Core>
 
 #include "surrogates/parametric_mean.h"
+#include "surrogates/surrogate.h"
 
 namespace surrogates {
 
@@ -27,5 +31,53 @@ namespace surrogates {
                                            const Eigen::VectorXd& y,
                                            bool level_of_y, double shift,
                                            double level_stddev);
+
+// What else x may be: x + difference, up to a constant.
+struct Alternative {
+  std::string assumption;
+  double log_odds = 0.0;       // log(P(this) / P(x)), without observations
+  Eigen::VectorXd difference;  // [N]
+};
+
+// x with the expectation of its difference, after observations y_i of which
+// those of a family share an error,
+//
+//   p(h) ~ exp(log_odds_h) N(y; a + x + d_h, K),  a ~ N(0, 2^2),
+//   K_ij = 0.3^2 [same family] + 0.15^2 [i = j] + noise_i [i = j].
+//
+// Source: own; docs/decisions/0026-rates-of-links.md.
+class Alternatives {
+ public:
+  Alternatives() = default;  // none
+
+  // `families` is that of every candidate, [N].
+  // Errors: throws std::invalid_argument for shapes that do not match.
+  Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
+               std::vector<int> families);
+
+  [[nodiscard]] bool empty() const { return all_.empty(); }
+
+  // Weighs the alternatives by logarithms of the target.
+  void Weigh(const Observations& observed);
+
+  // The probability of an alternative.
+  struct Share {
+    std::string assumption;
+    double probability = 0.0;
+  };
+  // Those of at least 5%, the most probable first; without x itself.
+  [[nodiscard]] std::vector<Share> shares() const;
+  // sum_h p(h) d_h; [N].
+  [[nodiscard]] const Eigen::VectorXd& difference() const {
+    return difference_;
+  }
+
+ private:
+  Eigen::VectorXd x_;
+  std::vector<Alternative> all_;
+  std::vector<int> families_;
+  std::vector<double> probability_;  // of each alternative
+  Eigen::VectorXd difference_;
+};
 
 }  // namespace surrogates

@@ -217,6 +217,47 @@ TEST_F(SurrogatePairTest, PredictionsThatMissLeaveALargerGain) {
   EXPECT_GT(gain(0.7), 2.0 * gain(0.0));
 }
 
+// Predicted are links that make tp = 8 the fastest, and with slow links tp = 2
+// is. None with tp = 1 has run.
+TEST_F(SurrogatePairTest, SlowLinksMoveWhatHasNotRun) {
+  const auto step_time_s = [this](int i, double slowdown) {
+    return 1.0 / (1.0 + space_[i].tp) + 0.05 * slowdown * space_[i].tp +
+           0.03 * (8 - space_[i].dp);
+  };
+  const auto ratio = [&](bool has_alternative) {
+    problem_.predict = [&, has_alternative](const std::string& source) {
+      trials::Predictions predictions =
+          tests::PredictionsBy(space_.size(), [&](int i) {
+            return std::pair(step_time_s(i, 0.1), 0.1 * kCapacity);
+          })(source);
+      if (has_alternative) {
+        predictions.alternatives = {{"slow links", std::log(0.1), {}}};
+        for (int i = 0; i < space_.size(); ++i) {
+          predictions.alternatives[0].slowdown.push_back(step_time_s(i, 2.0) /
+                                                         step_time_s(i, 0.1));
+        }
+      }
+      return predictions;
+    };
+    SurrogatePair pair(
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
+    History history(space_.size());
+    for (const int candidate : {63, 59, 57}) {  // tp 8, 4 and 2
+      history.Add(MakeTrial(
+          candidate, space_[candidate],
+          tests::Completed(step_time_s(candidate, 2.0), 0.1 * kCapacity)));
+    }
+    (void)pair.Fit(history);
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    return throughput.mean[56] / throughput.mean[63];  // tp 1 and 8
+  };
+  const double truth = step_time_s(63, 2.0) / step_time_s(56, 2.0);
+  EXPECT_NEAR(ratio(true), truth, 0.2 * truth);
+  EXPECT_LT(ratio(false), 0.7 * truth);
+}
+
 // All candidates are predicted to need 0.8 of the memory. Some that need it
 // ran, one with tp = 8 did not.
 TEST_F(SurrogatePairTest, OneFailureCorrectsItsKindAndNotTheOthers) {

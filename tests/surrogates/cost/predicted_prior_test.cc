@@ -112,4 +112,70 @@ TEST_F(PredictedMeanTest, RejectsPredictionsThatAreNotFiniteAndPositive) {
                std::invalid_argument);
 }
 
+// Twelve candidates in six families, predicted to be equally fast. With slow
+// links, those of the families 3, 4 and 5 take e times as long, and with fast
+// ones that much less.
+class AlternativesTest : public testing::Test {
+ protected:
+  AlternativesTest() {
+    Eigen::VectorXd slower = Eigen::VectorXd::Zero(12);
+    slower.tail(6).setConstant(-1.0);
+    all_ = {{"slow links", std::log(0.25), slower},
+            {"fast links", std::log(0.25), -slower}};
+    std::vector<int> families;
+    for (int i = 0; i < 12; ++i) {
+      families.push_back(i / 2);
+    }
+    alternatives_ = Alternatives(Eigen::VectorXd::Zero(12), all_, families);
+  }
+
+  // Of these candidates with slow links, at any level.
+  void Observe(const std::vector<int>& seen, double level) {
+    const auto n = static_cast<Eigen::Index>(seen.size());
+    alternatives_.Weigh({seen, all_[0].difference(seen).array() + level,
+                         Eigen::VectorXd::Constant(n, 1e-4)});
+  }
+
+  // What candidates of the families 3, 4 and 5 lose to the others.
+  [[nodiscard]] double Loss() const {
+    return alternatives_.difference()[0] - alternatives_.difference()[11];
+  }
+
+  std::vector<Alternative> all_;
+  Alternatives alternatives_;
+};
+
+TEST_F(AlternativesTest, WithoutObservationsAreAsLikelyAsTheirOdds) {
+  EXPECT_NEAR(Loss(), 0.0, 1e-12);
+  ASSERT_EQ(alternatives_.shares().size(), 2u);
+  EXPECT_NEAR(alternatives_.shares()[0].probability, 0.25 / 1.5, 1e-12);
+}
+
+TEST_F(AlternativesTest, AreLearnedFromAFewFamiliesAtAnyLevel) {
+  for (const double level : {-1.5, 0.0, 2.0}) {
+    Observe({0, 2, 6, 8}, level);
+    EXPECT_GT(Loss(), 0.9) << level;
+    EXPECT_EQ(alternatives_.shares().front().assumption, "slow links");
+    EXPECT_GT(alternatives_.shares().front().probability, 0.9);
+  }
+}
+
+// It may be wrong about the family alone.
+TEST_F(AlternativesTest, AreNotLearnedFromOneFamily) {
+  Observe({6, 7}, 0.0);
+  EXPECT_LT(Loss(), 0.1);
+}
+
+TEST_F(AlternativesTest, AnErrorFarBeyondAllOfThemLeavesNumbers) {
+  Eigen::VectorXd wild(4);
+  wild << 0.0, 300.0, -300.0, 500.0;
+  alternatives_.Weigh({{0, 2, 6, 8}, wild, Eigen::VectorXd::Constant(4, 1e-4)});
+  EXPECT_TRUE(alternatives_.difference().allFinite());
+}
+
+TEST_F(AlternativesTest, NeedADifferenceForEveryCandidate) {
+  EXPECT_THROW(Alternatives(Eigen::VectorXd::Zero(3), all_, {0, 1, 2}),
+               std::invalid_argument);
+}
+
 }  // namespace surrogates::predicted_prior_test

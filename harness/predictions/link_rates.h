@@ -1,0 +1,38 @@
+// Alternatives to simulated predictions: links with other rates.
+
+#pragma once
+
+#include <vector>
+
+#include "trials/predictions.h"
+#include "trials/simulator/simulate_all.h"
+
+namespace harness {
+
+// Candidates that are simulated with one workload on one machine.
+struct SimulatedPart {
+  std::vector<int> candidates;  // indices into the space
+  trials::SimulatedTraining training;
+};
+
+// What a user's machine differs in from a predicted one that no other
+// candidate shows is the rate of its links. The alternatives have links within
+// hosts with 4^i times the predicted bandwidth and links between hosts with 4^j
+// times, i and j from -3 to 1. The logarithm b of such a factor has the density
+//
+//   p(b) = 0.9 N(b; 0, 0.5^2) + 0.1 N(b; 0, (log 4)^2)   of the machine of the
+//                                                        trials,
+//   p(b) = N(b; 0, (log 4)^2)                            of another machine.
+//
+// 0.5 is what measured rates of collectives differ by from predicted ones (root
+// mean square of logarithms 0.47, 40 draws of experiments/studies/
+// landscapes.toml). log 4 and 0.1 are choices, which
+// docs/decisions/0026-rates-of-links.md varies. In large spaces, only one of
+// the two kinds of links differs.
+//
+// Slowdowns are NaN where a candidate cannot be simulated. `size` is the number
+// of all candidates, each in one part at most.
+[[nodiscard]] std::vector<trials::Predictions::Alternative> LinkAlternatives(
+    const std::vector<SimulatedPart>& parts, int size, bool another_machine);
+
+}  // namespace harness
