@@ -256,12 +256,15 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.variations.insert(study.variations.end(),
                           axes.back().variations.begin(),
                           axes.back().variations.end());
-  const TomlTable varied =
-      table.Has("vary_as")
-          ? TomlTable::ParseFile(harness::NamedFile(table, "vary_as"))
-          : root;
-  for (const TomlTable& vary : varied.GetTables("vary")) {
-    axes.push_back(ReadAxis(vary, names, study.variations));
+  std::vector<TomlTable> varied = {root};
+  if (table.Has("vary_as")) {
+    varied.push_back(
+        TomlTable::ParseFile(harness::NamedFile(table, "vary_as")));
+  }
+  for (const TomlTable& each : varied) {
+    for (const TomlTable& vary : each.GetTables("vary")) {
+      axes.push_back(ReadAxis(vary, names, study.variations));
+    }
   }
   root.RejectUnknownKeys();
 

@@ -69,6 +69,17 @@ TEST_F(SensitivityTest, EveryListIsAnAxisAndTheDefaultComesFirst) {
               ElementsAre("oppa", "random"));
 }
 
+TEST_F(SensitivityTest, VariationsOfAnotherStudyComeAfterItsOwn) {
+  fakes::WriteFile(folder_.path() / "other.toml",
+                   "[[vary]]\nname = \"failure\"\nbackend.failure_s = [5]\n");
+  const SensitivityStudy study = Read(
+      "vary_as = \"other.toml\"\n"
+      "[[vary]]\nname = \"noise\"\nnoise.factor = [3.0]\n");
+  ASSERT_EQ(study.experiments.size(), 3U);
+  EXPECT_EQ(study.experiments[1].variation.name, "noise-3");
+  EXPECT_EQ(study.experiments[2].variation.name, "failure-5");
+}
+
 TEST_F(SensitivityTest, RunsThatAVariationDoesNotAffectAreShared) {
   const SensitivityStudy study = Read(
       "[[vary]]\nname = \"q\"\nmethod.oppa.q_min = [2]\n"
