@@ -205,6 +205,22 @@ std::optional<KnobColumns> ColumnsOf(std::string_view text) {
 
 }  // namespace
 
+std::optional<LikelyAssumption> LikelyAssumptionOf(
+    const std::vector<FitRecord>& fits) {
+  constexpr std::string_view kBefore = "share[";
+  constexpr double kLikely = 0.5;
+  std::optional<LikelyAssumption> likely;
+  for (const FitRecord& fit : fits) {
+    if (fit.trial == fits.back().trial && fit.parameter.starts_with(kBefore) &&
+        fit.value >= (likely ? likely->probability : kLikely)) {
+      likely = {fit.parameter.substr(kBefore.size(),
+                                     fit.parameter.size() - kBefore.size() - 1),
+                fit.value};
+    }
+  }
+  return likely;
+}
+
 std::string AsCell(std::string text) {
   std::ranges::replace(text, ',', ';');
   std::ranges::replace_if(

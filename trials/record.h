@@ -44,6 +44,17 @@ struct FitRecord {
   OPPA_FIELDS(FitRecord, trial, surrogate, parameter, value);
 };
 
+// What the trials of a search hold against its predictions.
+struct LikelyAssumption {
+  std::string assumption;  // Predictions::Alternative
+  double probability = 0.0;
+};
+
+// The most probable of the last trial that has fits, from one half on; nothing
+// where the predictions themselves, or none in particular, are.
+[[nodiscard]] std::optional<LikelyAssumption> LikelyAssumptionOf(
+    const std::vector<FitRecord>& fits);
+
 // One row of thinking.csv: the suggestion time of a trial.
 struct SuggestionTime {
   int trial = 0;

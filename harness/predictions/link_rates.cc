@@ -76,14 +76,13 @@ std::vector<Predictions::Alternative> LinkAlternatives(
       Predictions::Alternative alternative{
           .log_odds = LogOdds(i, another_machine) + LogOdds(j, another_machine),
           .slowdown = TimesOf(parts, size, intra, inter)};
-      if (i != 0) {
-        alternative.assumption =
-            fmt::format("links within hosts x {:g}", intra);
-      }
-      if (j != 0) {
-        alternative.assumption += fmt::format("{}links between hosts x {:g}",
-                                              i != 0 ? ", " : "", inter);
-      }
+      alternative.assumption =
+          both ? fmt::format(
+                     "links within hosts x {:g} and between hosts x "
+                     "{:g}",
+                     intra, inter)
+          : i != 0 ? fmt::format("links within hosts x {:g}", intra)
+                   : fmt::format("links between hosts x {:g}", inter);
       for (std::size_t c = 0; c < predicted_s.size(); ++c) {
         alternative.slowdown[c] /= predicted_s[c];
       }

@@ -236,6 +236,14 @@ class Tuning {
     if (const int code = Search(); code != 0) {
       return code;
     }
+    if (const auto likely = trials::LikelyAssumptionOf(
+            trials::ReadRows<trials::FitRecord>(job_.run_folder(), true)
+                .records)) {
+      job_.Print(
+          "not as predicted: the trials look like {} (probability {:.2f}); "
+          "all_reduce_perf of nccl-tests measures these links\n",
+          likely->assumption, likely->probability);
+    }
     const std::vector<Finalist> finalists =
         MeasureFinalists(job_, options_.finalists);
     if (job_.interrupted()) {

@@ -237,6 +237,21 @@ TEST_F(RecordFiles, AKnobWithoutAColumnHasItsDefault) {
                                       "torch_compile"}));
 }
 
+TEST(Record, ALikelyAssumptionIsThatOfTheLastTrial) {
+  std::vector<FitRecord> fits = {
+      {1, "throughput", "share[links within hosts x 0.25]", 0.9},
+      {2, "throughput", "share[links within hosts x 0.25]", 0.2},
+      {2, "throughput", "share[links between hosts x 0.0625]", 0.7},
+      {2, "memory", "signal_stddev", 3.0}};
+  const auto likely = LikelyAssumptionOf(fits);
+  ASSERT_TRUE(likely);
+  EXPECT_EQ(likely->assumption, "links between hosts x 0.0625");
+  EXPECT_EQ(likely->probability, 0.7);
+  fits[2].value = 0.45;
+  EXPECT_FALSE(LikelyAssumptionOf(fits));
+  EXPECT_FALSE(LikelyAssumptionOf({}));
+}
+
 // A header that has neither the columns nor one's own in their place.
 TEST_F(RecordFiles, OtherHeadersAreRefused) {
   const std::string row = ToRow(Trial{.number = 1}) + "\n";
