@@ -477,7 +477,11 @@ std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     believers_.reset();
     PredictThroughput(throughput(), prediction_);
   }
-  return methods::EstimateRemaining(history, prediction_, throughput_.process(),
+  surrogates::Prediction prediction = prediction_;
+  if (!alternatives_.empty()) {
+    prediction.variance += alternatives_.variance();
+  }
+  return methods::EstimateRemaining(history, prediction, throughput_.process(),
                                     memory_.process(), Doubt());
 }
 

@@ -147,7 +147,8 @@ class SurrogatePair {
   [[nodiscard]] Choice LeastMemory(const std::vector<char>& excluded);
 
   // How much the search may still gain, running trials included, by the
-  // predictions of the last ArgMax; nothing before the first completed trial.
+  // predictions of the last ArgMax, where alternatives to predictions are as
+  // probable as they are; nothing before the first completed trial.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
       const History& history);
 

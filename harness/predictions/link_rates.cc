@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <Eigen/Core>
 #include <fmt/format.h>
 
 #include "common/parallel.h"
@@ -22,7 +23,8 @@ constexpr int kFastest = 1;
 constexpr double kDescribedStddev = 0.5;  // of logarithms
 constexpr double kMistaken = 0.1;         // share of described machines
 // Candidates up to which both kinds of links differ together.
-constexpr int kMostPairs = 20'000;
+constexpr int kMostPairs = 100'000;
+constexpr double kLeastSlowdown = 0.1;
 
 // log(P(power) / P(0)).
 double LogOdds(int power, bool another_machine) {
@@ -37,9 +39,10 @@ double LogOdds(int power, bool another_machine) {
   return std::log(density(power * wide) / density(0.0));
 }
 
-std::vector<double> TimesOf(const std::vector<SimulatedPart>& parts, int size,
-                            double intra, double inter) {
-  std::vector<double> times_s(static_cast<std::size_t>(size), std::nan(""));
+// The step times with links of other bandwidths.
+Eigen::ArrayXd TimesOf(const std::vector<SimulatedPart>& parts,
+                       Eigen::Index size, double intra, double inter) {
+  Eigen::ArrayXd times_s = Eigen::ArrayXd::Constant(size, std::nan(""));
   for (const SimulatedPart& part : parts) {
     trials::SimulatedTraining training = part.training;
     training.cluster =
@@ -47,35 +50,62 @@ std::vector<double> TimesOf(const std::vector<SimulatedPart>& parts, int size,
     const trials::SimulatedCosts costs =
         PredictCosts(training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      times_s[static_cast<std::size_t>(part.candidates[i])] =
-          costs.step_time_s[i];
+      times_s[part.candidates[i]] = costs.step_time_s[i];
     }
   }
   return times_s;
 }
 
+// What the powers of one kind of links add to a step, from kSlowest on, in
+// units of the predicted times.
+using Added = std::vector<Eigen::ArrayXd>;
+
+// `times_of(factor)` simulates the steps. The time of what no computation hides
+// is linear in 1 / bandwidth, and at a sixteenth of it nothing more is hidden.
+template <typename TimesOfFactor>
+Added AddedBy(const Eigen::ArrayXd& predicted_s,
+              const TimesOfFactor& times_of) {
+  const auto added = [&](int power) -> Eigen::ArrayXd {
+    return times_of(std::pow(kStep, power)) / predicted_s - 1.0;
+  };
+  const Eigen::ArrayXd sixteenth = added(-2);
+  const Eigen::ArrayXd quarter = added(-1);
+  constexpr double kBeyond = (64.0 - 16.0) / (16.0 - 4.0);
+  return {sixteenth + kBeyond * (sixteenth - quarter), sixteenth, quarter,
+          Eigen::ArrayXd::Zero(predicted_s.size()), added(1)};
+}
+
 }  // namespace
 
 std::vector<Predictions::Alternative> LinkAlternatives(
-    const std::vector<SimulatedPart>& parts, int size, bool another_machine) {
+    const std::vector<SimulatedPart>& parts,
+    const std::vector<double>& step_time_s, bool another_machine) {
+  const Eigen::ArrayXd predicted_s = Eigen::Map<const Eigen::ArrayXd>(
+      step_time_s.data(), std::ssize(step_time_s));
+  const Eigen::Index size = predicted_s.size();
   const bool one_host =
       std::ranges::all_of(parts, [](const SimulatedPart& part) {
         return part.training.cluster.nodes == 1;
       });
-  const std::vector<double> predicted_s = TimesOf(parts, size, 1.0, 1.0);
+  const Added within = AddedBy(predicted_s, [&](double factor) {
+    return TimesOf(parts, size, factor, 1.0);
+  });
+  Added between;
+  if (!one_host) {
+    between = AddedBy(predicted_s, [&](double factor) {
+      return TimesOf(parts, size, 1.0, factor);
+    });
+  }
   std::vector<Predictions::Alternative> alternatives;
   for (int i = kSlowest; i <= kFastest; ++i) {
-    for (int j = kSlowest; j <= kFastest; ++j) {
+    for (int j = one_host ? 0 : kSlowest; j <= (one_host ? 0 : kFastest); ++j) {
       const bool both = i != 0 && j != 0;
-      if ((i == 0 && j == 0) || (one_host && j != 0) ||
-          (both && size > kMostPairs)) {
+      if ((i == 0 && j == 0) || (both && size > kMostPairs)) {
         continue;
       }
       const double intra = std::pow(kStep, i);
       const double inter = std::pow(kStep, j);
-      Predictions::Alternative alternative{
-          .log_odds = LogOdds(i, another_machine) + LogOdds(j, another_machine),
-          .slowdown = TimesOf(parts, size, intra, inter)};
+      Predictions::Alternative& alternative = alternatives.emplace_back();
       alternative.assumption =
           both ? fmt::format(
                      "links within hosts x {:g} and between hosts x "
@@ -83,10 +113,14 @@ std::vector<Predictions::Alternative> LinkAlternatives(
                      intra, inter)
           : i != 0 ? fmt::format("links within hosts x {:g}", intra)
                    : fmt::format("links between hosts x {:g}", inter);
-      for (std::size_t c = 0; c < predicted_s.size(); ++c) {
-        alternative.slowdown[c] /= predicted_s[c];
+      alternative.log_odds =
+          LogOdds(i, another_machine) + LogOdds(j, another_machine);
+      Eigen::ArrayXd slowdown = 1.0 + within[i - kSlowest];
+      if (!one_host) {
+        slowdown += between[j - kSlowest];
       }
-      alternatives.push_back(std::move(alternative));
+      slowdown = (slowdown < kLeastSlowdown).select(kLeastSlowdown, slowdown);
+      alternative.slowdown.assign(slowdown.begin(), slowdown.end());
     }
   }
   return alternatives;

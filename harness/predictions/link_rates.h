@@ -27,12 +27,17 @@ struct SimulatedPart {
 // 0.5 is what measured rates of collectives differ by from predicted ones (root
 // mean square of logarithms 0.47, 40 draws of experiments/studies/
 // landscapes.toml). log 4 and 0.1 are choices, which
-// docs/decisions/0026-rates-of-links.md varies. In large spaces, only one of
-// the two kinds of links differs.
+// docs/decisions/0026-rates-of-links.md varies.
 //
-// Slowdowns are NaN where a candidate cannot be simulated. `size` is the number
-// of all candidates, each in one part at most.
+// Steps are simulated with one kind of links at 1/16, 1/4 and 4 times the
+// bandwidth; what two kinds add to a step is the sum of what each adds, and
+// what 1/64 adds is linear in 1 / bandwidth beyond 1/16. In large spaces, only
+// one of the two kinds differs.
+//
+// Shapes: step_time_s is what is predicted of every candidate, [N], each of
+// which is in one part at most; slowdowns are NaN where it is.
 [[nodiscard]] std::vector<trials::Predictions::Alternative> LinkAlternatives(
-    const std::vector<SimulatedPart>& parts, int size, bool another_machine);
+    const std::vector<SimulatedPart>& parts,
+    const std::vector<double>& step_time_s, bool another_machine);
 
 }  // namespace harness

@@ -145,12 +145,14 @@ Predictions PredictParts(const trials::SearchSpace& space,
                          const std::optional<Calibration>& calibration,
                          bool another_machine) {
   const auto size = static_cast<std::size_t>(space.size());
-  Predictions predictions{
-      .step_time_s = std::vector(size, std::nan("")),
-      .peak_memory_bytes = std::vector(size, std::nan("")),
-      .alternatives = LinkAlternatives(parts, space.size(), another_machine)};
+  Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
+                          .peak_memory_bytes = std::vector(size, std::nan(""))};
+  std::vector<double> uncalibrated_s(size, std::nan(""));
   for (const SimulatedPart& part : parts) {
     trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
+    for (std::size_t i = 0; i < part.candidates.size(); ++i) {
+      uncalibrated_s[part.candidates[i]] = costs.step_time_s[i];
+    }
     if (calibration) {
       CalibrateTimes(part.training, *calibration, costs);
     }
@@ -160,6 +162,8 @@ Predictions PredictParts(const trials::SearchSpace& space,
       predictions.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
     }
   }
+  predictions.alternatives =
+      LinkAlternatives(parts, uncalibrated_s, another_machine);
   if (calibration && calibration->memory_log_stddev > 0.0) {
     predictions.memory_log_stddev = calibration->memory_log_stddev;
   }

@@ -103,10 +103,13 @@ void Alternatives::Weigh(const Observations& observed) {
     sum += each;
   }
   difference_.setZero(x_.size());
+  variance_.setZero(x_.size());
   for (std::size_t h = 0; h < all_.size(); ++h) {
     probability_[h] /= sum;
     difference_ += probability_[h] * all_[h].difference;
+    variance_.array() += probability_[h] * all_[h].difference.array().square();
   }
+  variance_.array() -= difference_.array().square();
 }
 
 std::vector<Alternatives::Share> Alternatives::shares() const {

@@ -67,10 +67,11 @@ class Alternatives {
   };
   // Those of at least 5%, the most probable first; without x itself.
   [[nodiscard]] std::vector<Share> shares() const;
-  // sum_h p(h) d_h; [N].
+  // The mean of the difference, sum_h p(h) d_h, and its variance; [N].
   [[nodiscard]] const Eigen::VectorXd& difference() const {
     return difference_;
   }
+  [[nodiscard]] const Eigen::VectorXd& variance() const { return variance_; }
 
  private:
   Eigen::VectorXd x_;
@@ -78,6 +79,7 @@ class Alternatives {
   std::vector<int> families_;
   std::vector<double> probability_;  // of each alternative
   Eigen::VectorXd difference_;
+  Eigen::VectorXd variance_;
 };
 
 }  // namespace surrogates

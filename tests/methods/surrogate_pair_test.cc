@@ -258,6 +258,37 @@ TEST_F(SurrogatePairTest, SlowLinksMoveWhatHasNotRun) {
   EXPECT_LT(ratio(false), 0.7 * truth);
 }
 
+// All with tp = 8 ran, which are the best ones of the predictions.
+TEST_F(SurrogatePairTest, AnAlternativeThatNothingRefutesLeavesAGain) {
+  const auto gain = [&](double odds) {
+    problem_.predict = [&](const std::string& source) {
+      trials::Predictions predictions =
+          tests::PredictionsBy(space_.size(), [&](int i) {
+            return std::pair(10.0 - space_[i].tp, 0.1 * kCapacity);
+          })(source);
+      predictions.alternatives = {{"slow links", std::log(odds), {}}};
+      for (int i = 0; i < space_.size(); ++i) {
+        predictions.alternatives[0].slowdown.push_back(space_[i].tp *
+                                                       space_[i].tp);
+      }
+      return predictions;
+    };
+    SurrogatePair pair(
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
+    History history(space_.size());
+    for (int dp = 1; dp <= 8; ++dp) {
+      const int candidate = 8 * dp - 1;
+      history.Add(MakeTrial(candidate, space_[candidate],
+                            tests::Completed(2.0, 0.1 * kCapacity)));
+    }
+    (void)pair.Fit(history);
+    (void)pair.ArgMax({}, history.tried());
+    return pair.EstimateRemaining(history)->expected_gain;
+  };
+  EXPECT_GT(gain(0.3), 2.0 * gain(0.001));
+}
+
 // All candidates are predicted to need 0.8 of the memory. Some that need it
 // ran, one with tp = 8 did not.
 TEST_F(SurrogatePairTest, OneFailureCorrectsItsKindAndNotTheOthers) {

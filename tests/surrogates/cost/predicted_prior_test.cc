@@ -147,6 +147,8 @@ class AlternativesTest : public testing::Test {
 
 TEST_F(AlternativesTest, WithoutObservationsAreAsLikelyAsTheirOdds) {
   EXPECT_NEAR(Loss(), 0.0, 1e-12);
+  EXPECT_NEAR(alternatives_.variance()[0] + alternatives_.variance()[11],
+              10.0 / 36.0, 1e-12);
   ASSERT_EQ(alternatives_.shares().size(), 2u);
   EXPECT_NEAR(alternatives_.shares()[0].probability, 0.25 / 1.5, 1e-12);
 }
