@@ -61,7 +61,7 @@ Eigen::ArrayXd TimesOf(const std::vector<SimulatedPart>& parts,
 using Added = std::vector<Eigen::ArrayXd>;
 
 // `times_of(factor)` simulates the steps. The time of what no computation hides
-// is linear in 1 / bandwidth, and at a sixteenth of it nothing more is hidden.
+// is linear in 1 / bandwidth, and at a sixteenth of it little is still hidden.
 template <typename TimesOfFactor>
 Added AddedBy(const Eigen::ArrayXd& predicted_s,
               const TimesOfFactor& times_of) {
