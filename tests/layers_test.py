@@ -48,6 +48,8 @@ CONCRETE = [
             "harness/predictions/calibration.cc",
             "harness/predictions/calibration.h",
             "harness/predictions/earlier_jobs.cc",
+            "harness/predictions/link_rates.cc",
+            "harness/predictions/link_rates.h",
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
             "harness/predictions/predictions.cc",
