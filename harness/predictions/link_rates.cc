@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <Eigen/Core>
@@ -37,6 +38,18 @@ double LogOdds(int power, bool another_machine) {
                            : (1.0 - kMistaken) * described + kMistaken * other;
   };
   return std::log(density(power * wide) / density(0.0));
+}
+
+// "links within hosts x 0.25"; not both powers are 0.
+std::string Assumption(int intra, int inter) {
+  if (inter == 0) {
+    return fmt::format("links within hosts x {:g}", std::pow(kStep, intra));
+  }
+  if (intra == 0) {
+    return fmt::format("links between hosts x {:g}", std::pow(kStep, inter));
+  }
+  return fmt::format("links within hosts x {:g} and between hosts x {:g}",
+                     std::pow(kStep, intra), std::pow(kStep, inter));
 }
 
 // The step times with links of other bandwidths.
@@ -103,16 +116,8 @@ std::vector<Predictions::Alternative> LinkAlternatives(
       if ((i == 0 && j == 0) || (both && size > kMostPairs)) {
         continue;
       }
-      const double intra = std::pow(kStep, i);
-      const double inter = std::pow(kStep, j);
       Predictions::Alternative& alternative = alternatives.emplace_back();
-      alternative.assumption =
-          both ? fmt::format(
-                     "links within hosts x {:g} and between hosts x "
-                     "{:g}",
-                     intra, inter)
-          : i != 0 ? fmt::format("links within hosts x {:g}", intra)
-                   : fmt::format("links between hosts x {:g}", inter);
+      alternative.assumption = Assumption(i, j);
       alternative.log_odds =
           LogOdds(i, another_machine) + LogOdds(j, another_machine);
       Eigen::ArrayXd slowdown = 1.0 + within[i - kSlowest];

@@ -222,6 +222,19 @@ VariedExperiment Vary(const std::filesystem::path& path,
   return varied;
 }
 
+// The tables [[vary]] of a manifest, then those of its study.vary_as.
+std::vector<TomlTable> VaryTables(const TomlTable& root,
+                                  const TomlTable& study) {
+  std::vector<TomlTable> tables = root.GetTables("vary");
+  if (study.Has("vary_as")) {
+    const std::vector<TomlTable> others =
+        TomlTable::ParseFile(harness::NamedFile(study, "vary_as"))
+            .GetTables("vary");
+    tables.insert(tables.end(), others.begin(), others.end());
+  }
+  return tables;
+}
+
 }  // namespace
 
 SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
@@ -256,15 +269,8 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.variations.insert(study.variations.end(),
                           axes.back().variations.begin(),
                           axes.back().variations.end());
-  std::vector<TomlTable> varied = {root};
-  if (table.Has("vary_as")) {
-    varied.push_back(
-        TomlTable::ParseFile(harness::NamedFile(table, "vary_as")));
-  }
-  for (const TomlTable& each : varied) {
-    for (const TomlTable& vary : each.GetTables("vary")) {
-      axes.push_back(ReadAxis(vary, names, study.variations));
-    }
+  for (const TomlTable& vary : VaryTables(root, table)) {
+    axes.push_back(ReadAxis(vary, names, study.variations));
   }
   root.RejectUnknownKeys();
 
