@@ -110,11 +110,12 @@ class ProcessMaker {
 
   // Of the predicted throughputs.
   [[nodiscard]] surrogates::Alternatives Alternatives() const {
-    if (options_.throughput_prior != CostModelForm::kPredicted) {
+    if (options_.throughput_prior != CostModelForm::kPredicted ||
+        !predictions_.alternatives) {
       return {};
     }
     return {Predicted(),
-            common::Map(predictions_.alternatives,
+            common::Map(predictions_.alternatives(),
                         [](const trials::Predictions::Alternative& each) {
                           return surrogates::Alternative{
                               each.assumption, each.log_odds,

@@ -203,7 +203,7 @@ class SurrogatePair {
   Eigen::VectorXd state_;
   std::optional<Believers> believers_;  // while trials run
   std::vector<double> checks_;          // squared errors over variances
-  // What predictions may have assumed wrongly.
+  // Other assumptions than those of the predictions.
   surrogates::Alternatives alternatives_;
   Eigen::VectorXd misspecification_;  // see Options::prior_error; [N] or empty
   // What is added to the throughput's prior mean, [N]; empty: nothing.

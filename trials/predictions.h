@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,15 @@ struct Predictions {
   std::string source;
   std::vector<double> step_time_s;
   std::vector<double> peak_memory_bytes;  // per GPU, largest over all ranks
-  // What else the machine may be.
+  // Another assumption about the machine.
   struct Alternative {
     std::string assumption;  // "links within hosts x 0.25"
     // log(its probability / that of the predictions), before any trial.
     double log_odds = 0.0;
     std::vector<double> slowdown;  // step time over step_time_s; [N], as above
   };
-  std::vector<Alternative> alternatives;
+  // Computes them, for methods that weigh them by trials; empty: none.
+  std::function<std::vector<Alternative>()> alternatives;
   // Standard deviation of log(peak / predicted peak); see FitProbability.
   double memory_log_stddev = kMemoryLogStddev;
 };

@@ -207,14 +207,14 @@ std::optional<KnobColumns> ColumnsOf(std::string_view text) {
 
 std::optional<LikelyAssumption> LikelyAssumptionOf(
     const std::vector<FitRecord>& fits) {
-  constexpr std::string_view kBefore = "share[";
+  constexpr std::string_view kPrefix = "share[";
   constexpr double kLikely = 0.5;
   std::optional<LikelyAssumption> likely;
   for (const FitRecord& fit : fits) {
-    if (fit.trial == fits.back().trial && fit.parameter.starts_with(kBefore) &&
+    if (fit.trial == fits.back().trial && fit.parameter.starts_with(kPrefix) &&
         fit.value >= (likely ? likely->probability : kLikely)) {
-      likely = {fit.parameter.substr(kBefore.size(),
-                                     fit.parameter.size() - kBefore.size() - 1),
+      likely = {fit.parameter.substr(kPrefix.size(),
+                                     fit.parameter.size() - kPrefix.size() - 1),
                 fit.value};
     }
   }

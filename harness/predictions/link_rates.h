@@ -15,8 +15,8 @@ struct SimulatedPart {
   trials::SimulatedTraining training;
 };
 
-// What a user's machine differs in from a predicted one that no other
-// candidate shows is the rate of its links. The alternatives have links within
+// With wrong rates of links, a search tries the wrong kinds of layouts, and
+// their trials say nothing of the others. The alternatives have links within
 // hosts with 4^i times the predicted bandwidth and links between hosts with 4^j
 // times, i and j from -3 to 1. The logarithm b of such a factor has the density
 //

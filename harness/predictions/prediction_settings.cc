@@ -137,11 +137,11 @@ double MeanOfKnown(const std::vector<double>& values,
 
 // Gives candidates without a prediction, NaN, the mean of their cell, or of all
 // candidates. Returns their number.
-int FillRejected(const trials::SearchSpace& space,
+int FillRejected(const std::vector<std::vector<int>>& cells,
                  std::vector<double>& values) {
   const double mean = MeanOfKnown(values, common::Indices(values.size()));
   int rejected = 0;
-  for (const std::vector<int>& cell : space.cells()) {
+  for (const std::vector<int>& cell : cells) {
     const double mean_of_cell = MeanOfKnown(values, cell);
     for (const int i : cell) {
       double& value = values[i];
@@ -295,11 +295,8 @@ PredictionSource SourceOf(const PredictionSettings& settings,
     for (double& bytes : predictions.peak_memory_bytes) {
       bytes *= settings.memory_factor;
     }
-    const int missing = FillRejected(space, predictions.step_time_s);
-    FillRejected(space, predictions.peak_memory_bytes);
-    for (Predictions::Alternative& each : predictions.alternatives) {
-      FillRejected(space, each.slowdown);
-    }
+    const int missing = FillRejected(space.cells(), predictions.step_time_s);
+    FillRejected(space.cells(), predictions.peak_memory_bytes);
     if (missing == space.size()) {
       throw InputError(
           fmt::format("{}: {}", settings.table.Where(), model.if_all_missing));
@@ -309,15 +306,25 @@ PredictionSource SourceOf(const PredictionSettings& settings,
       predictions.source += fmt::format("; {} of {} candidates {}", missing,
                                         space.size(), model.missing);
     }
+    std::vector<std::size_t> order;
     if (settings.permute) {
-      const auto order =
-          Permutation(static_cast<std::size_t>(space.size()),
-                      common::DeriveSeed("predictions/" + problem));
+      order = Permutation(static_cast<std::size_t>(space.size()),
+                          common::DeriveSeed("predictions/" + problem));
       Permute(order, predictions.step_time_s);
       Permute(order, predictions.peak_memory_bytes);
-      for (Predictions::Alternative& each : predictions.alternatives) {
-        Permute(order, each.slowdown);
-      }
+    }
+    if (predictions.alternatives) {
+      predictions.alternatives = [cells = space.cells(), order,
+                                  compute = predictions.alternatives] {
+        auto alternatives = compute();
+        for (Predictions::Alternative& each : alternatives) {
+          FillRejected(cells, each.slowdown);
+          if (!order.empty()) {
+            Permute(order, each.slowdown);
+          }
+        }
+        return alternatives;
+      };
     }
     return predictions;
   };

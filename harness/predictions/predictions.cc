@@ -140,15 +140,15 @@ void CalibrateTimes(const trials::SimulatedTraining& training,
   }
 }
 
-Predictions PredictParts(const trials::SearchSpace& space,
-                         const std::vector<SimulatedPart>& parts,
-                         const std::optional<Calibration>& calibration,
-                         bool another_machine) {
+Predictions PredictParts(
+    const trials::SearchSpace& space,
+    const std::shared_ptr<const std::vector<SimulatedPart>>& parts,
+    const std::optional<Calibration>& calibration, bool another_machine) {
   const auto size = static_cast<std::size_t>(space.size());
   Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
                           .peak_memory_bytes = std::vector(size, std::nan(""))};
   std::vector<double> uncalibrated_s(size, std::nan(""));
-  for (const SimulatedPart& part : parts) {
+  for (const SimulatedPart& part : *parts) {
     trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
       uncalibrated_s[part.candidates[i]] = costs.step_time_s[i];
@@ -162,8 +162,10 @@ Predictions PredictParts(const trials::SearchSpace& space,
       predictions.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
     }
   }
-  predictions.alternatives =
-      LinkAlternatives(parts, uncalibrated_s, another_machine);
+  predictions.alternatives = [parts, another_machine,
+                              step_time_s = std::move(uncalibrated_s)] {
+    return LinkAlternatives(*parts, step_time_s, another_machine);
+  };
   if (calibration && calibration->memory_log_stddev > 0.0) {
     predictions.memory_log_stddev = calibration->memory_log_stddev;
   }
@@ -211,7 +213,7 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
   }
   model.predict = [&space, shared, calibration,
                    another_machine = !settings.clusters.empty()] {
-    return PredictParts(space, *shared, calibration, another_machine);
+    return PredictParts(space, shared, calibration, another_machine);
   };
   return SourceOf(settings, problem, space, std::move(model));
 }

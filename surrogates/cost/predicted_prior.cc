@@ -4,10 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <utility>
-
-#include <Eigen/Cholesky>
 
 #include "common/quantiles.h"
 
@@ -67,34 +66,52 @@ Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
   Weigh({});
 }
 
-void Alternatives::Weigh(const Observations& observed) {
-  const int n = observed.size();
-  Eigen::MatrixXd covariance(n, n);
-  Eigen::VectorXd residual(n);
-  for (int i = 0; i < n; ++i) {
-    residual[i] = observed.value[i] - x_[observed.candidate[i]];
-    for (int j = 0; j < n; ++j) {
-      const bool kin =
-          families_[observed.candidate[i]] == families_[observed.candidate[j]];
-      covariance(i, j) = kLevelStddev * kLevelStddev +
-                         (kin ? kFamilyStddev * kFamilyStddev : 0.0);
+// log N(y; a + x + d, K) up to what all alternatives share, in O(n): K is a
+// diagonal and two levels of what is shared, each of which the Sherman-Morrison
+// formula removes.
+double Alternatives::LogLikelihood(const Observations& observed,
+                                   const Eigen::VectorXd& difference) const {
+  // Sums of 1, e and e^2 over the variances of single observations, where e is
+  // what x and d leave.
+  struct Sums {
+    double ones = 0.0, errors = 0.0, squares = 0.0;
+
+    // With an error of this variance that all of them share.
+    [[nodiscard]] Sums Sharing(double variance) const {
+      const double scale = 1.0 / (1.0 + variance * ones);
+      return {ones * scale, errors * scale,
+              squares - variance * scale * errors * errors};
     }
-    covariance(i, i) +=
-        kErrorStddev * kErrorStddev + observed.noise_variance[i];
-  }
-  const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
-  const auto log_likelihood = [&](const Eigen::VectorXd& error) {
-    return n == 0 ? 0.0 : -0.5 * error.dot(factor.solve(error));
   };
-  const double own = log_likelihood(residual);
+  std::map<int, Sums> families;
+  for (int i = 0; i < observed.size(); ++i) {
+    const int candidate = observed.candidate[i];
+    const double error = observed.value[i] - x_[candidate] -
+                         (difference.size() > 0 ? difference[candidate] : 0.0);
+    const double variance =
+        kErrorStddev * kErrorStddev + observed.noise_variance[i];
+    Sums& sums = families[families_[candidate]];
+    sums.ones += 1.0 / variance;
+    sums.errors += error / variance;
+    sums.squares += error * error / variance;
+  }
+  Sums all;
+  for (const auto& [family, sums] : families) {
+    const Sums kin = sums.Sharing(kFamilyStddev * kFamilyStddev);
+    all.ones += kin.ones;
+    all.errors += kin.errors;
+    all.squares += kin.squares;
+  }
+  return -0.5 * all.Sharing(kLevelStddev * kLevelStddev).squares;
+}
+
+void Alternatives::Weigh(const Observations& observed) {
+  const double own = LogLikelihood(observed, {});
   double largest = own;
   probability_.clear();
   for (const Alternative& each : all_) {
-    Eigen::VectorXd error = residual;
-    for (int i = 0; i < n; ++i) {
-      error[i] -= each.difference[observed.candidate[i]];
-    }
-    probability_.push_back(each.log_odds + log_likelihood(error));
+    probability_.push_back(each.log_odds +
+                           LogLikelihood(observed, each.difference));
     largest = std::max(largest, probability_.back());
   }
   double sum = std::exp(own - largest);

@@ -32,15 +32,15 @@ namespace surrogates {
                                            bool level_of_y, double shift,
                                            double level_stddev);
 
-// What else x may be: x + difference, up to a constant.
+// x + difference, up to a constant, in the place of x.
 struct Alternative {
   std::string assumption;
   double log_odds = 0.0;       // log(P(this) / P(x)), without observations
   Eigen::VectorXd difference;  // [N]
 };
 
-// x with the expectation of its difference, after observations y_i of which
-// those of a family share an error,
+// Alternatives to x, weighed by observations y_i, of which those of a family
+// share an error,
 //
 //   p(h) ~ exp(log_odds_h) N(y; a + x + d_h, K),  a ~ N(0, 2^2),
 //   K_ij = 0.3^2 [same family] + 0.15^2 [i = j] + noise_i [i = j].
@@ -74,6 +74,10 @@ class Alternatives {
   [[nodiscard]] const Eigen::VectorXd& variance() const { return variance_; }
 
  private:
+  // Of x + difference; empty: x.
+  [[nodiscard]] double LogLikelihood(const Observations& observed,
+                                     const Eigen::VectorXd& difference) const;
+
   Eigen::VectorXd x_;
   std::vector<Alternative> all_;
   std::vector<int> families_;

@@ -231,11 +231,14 @@ TEST_F(SurrogatePairTest, SlowLinksMoveWhatHasNotRun) {
             return std::pair(step_time_s(i, 0.1), 0.1 * kCapacity);
           })(source);
       if (has_alternative) {
-        predictions.alternatives = {{"slow links", std::log(0.1), {}}};
-        for (int i = 0; i < space_.size(); ++i) {
-          predictions.alternatives[0].slowdown.push_back(step_time_s(i, 2.0) /
-                                                         step_time_s(i, 0.1));
-        }
+        predictions.alternatives = [&] {
+          trials::Predictions::Alternative slow{
+              "slow links", std::log(0.1), {}};
+          for (int i = 0; i < space_.size(); ++i) {
+            slow.slowdown.push_back(step_time_s(i, 2.0) / step_time_s(i, 0.1));
+          }
+          return std::vector{slow};
+        };
       }
       return predictions;
     };
@@ -266,11 +269,13 @@ TEST_F(SurrogatePairTest, AnAlternativeThatNothingRefutesLeavesAGain) {
           tests::PredictionsBy(space_.size(), [&](int i) {
             return std::pair(10.0 - space_[i].tp, 0.1 * kCapacity);
           })(source);
-      predictions.alternatives = {{"slow links", std::log(odds), {}}};
-      for (int i = 0; i < space_.size(); ++i) {
-        predictions.alternatives[0].slowdown.push_back(space_[i].tp *
-                                                       space_[i].tp);
-      }
+      predictions.alternatives = [&] {
+        trials::Predictions::Alternative slow{"slow links", std::log(odds), {}};
+        for (int i = 0; i < space_.size(); ++i) {
+          slow.slowdown.push_back(space_[i].tp * space_[i].tp);
+        }
+        return std::vector{slow};
+      };
       return predictions;
     };
     SurrogatePair pair(

@@ -212,31 +212,31 @@ TEST_F(PredictionsTest, PermutedPredictionsAreThoseOfAnotherCandidate) {
 
 TEST_F(PredictionsTest, OtherRatesOfLinksAreAlternatives) {
   const auto predict = [this](const std::string& more) {
-    return Predict(
-        ReadReplay("mine-8",
-                   "[workload]\nmodel = \"workloads/llama-3.2-1b.json\"\n"
-                   "batch_size = 64\nsequence_length = 1024\n" +
-                       more));
+    return Predict(ReadReplay(
+                       "mine-8",
+                       "[workload]\nmodel = \"workloads/llama-3.2-1b.json\"\n"
+                       "batch_size = 64\nsequence_length = 1024\n" +
+                           more))
+        .alternatives();
   };
-  const Predictions own = predict("");
+  const auto own = predict("");
   // Of one host: 1/64, 1/16, 1/4 and 4 times the bandwidth within it.
-  ASSERT_EQ(own.alternatives.size(), 4u);
-  const auto& slower = own.alternatives[2];
-  const auto& faster = own.alternatives[3];
+  ASSERT_EQ(own.size(), 4u);
+  const auto& slower = own[2];
+  const auto& faster = own[3];
   EXPECT_EQ(slower.assumption, "links within hosts x 0.25");
   EXPECT_EQ(faster.assumption, "links within hosts x 4");
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_GT(slower.slowdown[i], 1.0) << i;
     EXPECT_LT(faster.slowdown[i], 1.0) << i;
-    EXPECT_GT(own.alternatives[0].slowdown[i], slower.slowdown[i]) << i;
+    EXPECT_GT(own[0].slowdown[i], slower.slowdown[i]) << i;
   }
   // Tensor parallelism sends more than data parallelism.
   EXPECT_GT(slower.slowdown[4], 1.2 * slower.slowdown[0]);
   // The rates of a machine that is described are known better.
-  const Predictions other =
-      predict("[predictions]\ncluster = \"a100-selene\"\n");
-  EXPECT_NEAR(other.alternatives[2].log_odds, -0.5, 1e-9);
-  EXPECT_NEAR(other.alternatives[0].log_odds, -4.5, 1e-9);
+  const auto other = predict("[predictions]\ncluster = \"a100-selene\"\n");
+  EXPECT_NEAR(other[2].log_odds, -0.5, 1e-9);
+  EXPECT_NEAR(other[0].log_odds, -4.5, 1e-9);
   EXPECT_LT(slower.log_odds, -2.5);
   EXPECT_GT(slower.log_odds, -4.0);
 }
@@ -246,9 +246,9 @@ TEST_F(PredictionsTest, BetweenHostsLinksHaveOtherRatesToo) {
       R"("predicted-order")",
       "trials = 3\nq_max = 4\n[predictions]\ncluster = \"a100-8x4\"\n");
   text.replace(text.find("a5000-8.toml"), 12, "h100-efa.toml\"\ngpus = 16 #");
-  const Predictions predictions = Predict(ReadText(text));
-  EXPECT_EQ(predictions.alternatives.size(), 24u);
-  EXPECT_EQ(predictions.alternatives.front().assumption,
+  const auto alternatives = Predict(ReadText(text)).alternatives();
+  EXPECT_EQ(alternatives.size(), 24u);
+  EXPECT_EQ(alternatives.front().assumption,
             "links within hosts x 0.015625 and between hosts x 0.015625");
 }
 
