@@ -35,10 +35,12 @@ class TuneJobTest : public fakes::ProgramTest {
     options_.steps = 6;
   }
 
-  // A program with that line for each step i.
+  // A program with that line for each step i. It prints all of them at once:
+  // lines that a loaded machine spreads have a time of their own.
   void WriteProgram(const std::string& step, const std::string& before = "") {
-    Write("train.sh", "#!/bin/sh\n" + before + "\nfor i in $(seq $2); do\n  " +
-                          step + "\ndone\n");
+    Write("train.sh", "#!/bin/sh\n" + before +
+                          "\nsteps=$(for i in $(seq $2); do\n  " + step +
+                          "\ndone) || exit\necho \"$steps\"\n");
   }
 
   std::filesystem::path WriteManifest() {

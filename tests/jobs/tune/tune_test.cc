@@ -45,15 +45,17 @@ class TuneTest : public fakes::ProgramTest {
           "step_time_s = 'took ([0-9.]+)'\nmemory_mib = 'peak ([0-9]+)'\n");
   }
 
-  // A program that prints the time 0.0M for --accumulate M, and runs `before`.
+  // A program that prints the time 0.0M for --accumulate M, all steps at once,
+  // and runs `before`.
   void WriteProgram(const std::string& before) {
     Write("train.sh",
           "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in\n"
           "    --accumulate) m=$2; shift ;;\n    --steps) s=$2; shift ;;\n"
           "  esac\n  shift\ndone\n" +
               before +
-              "\nfor i in $(seq $s); do\n"
-              "  echo \"step $i took 0.0$m$((i % 3 + 1)) peak 100\"\ndone\n");
+              "\nsteps=$(for i in $(seq $s); do\n"
+              "  echo \"step $i took 0.0$m$((i % 3 + 1)) peak 100\"\ndone)\n"
+              "echo \"$steps\"\n");
   }
 
   // `tune` or `init` for that program.
@@ -102,7 +104,8 @@ TEST_F(TuneTest, RunsOfYoursThatDifferAreNoise) {
   Write("train.sh", "#!/bin/sh\nslow=$(ls noisy | wc -l)\ntouch noisy/$$\n" +
                         text.substr(text.find('\n') + 1,
                                     text.rfind("0.0$m") - text.find('\n') - 1) +
-                        "0.1$((slow % 2 * 4 + i % 2)) peak 100\"\ndone\n");
+                        "0.1$((slow % 2 * 4 + i % 2)) peak 100\"\ndone)\n"
+                        "echo \"$steps\"\n");
   fs::create_directory(Path("noisy"));
   EXPECT_EQ(Start("tune", "--name noisy --trials 4 --steps 6"), 0) << Printed();
   EXPECT_THAT(output_, ContainsRegex("your configuration varied by [0-9]+% in "
