@@ -115,12 +115,17 @@ bool HasCompleted(const MethodRecords& method) {
   });
 }
 
+// But for the trial in which the budget ended.
 bool OnlyRanOutOfMemory(const MethodRecords& method) {
   return std::ranges::all_of(method.runs, [](const Run& run) {
-    return !run.trials.empty() &&
-           std::ranges::all_of(run.trials, [](const trials::Trial& trial) {
-             return trial.measurement.outcome == trials::Outcome::kOutOfMemory;
-           });
+    const auto other =
+        std::ranges::find_if_not(run.trials, [](const trials::Trial& trial) {
+          return trial.measurement.outcome == trials::Outcome::kOutOfMemory;
+        });
+    return other != run.trials.begin() &&
+           (other == run.trials.end() ||
+            (other + 1 == run.trials.end() &&
+             other->measurement.outcome == trials::Outcome::kTimedOut));
   });
 }
 

@@ -101,6 +101,21 @@ TEST(ExperimentRecords, NoteAMethodWhoseTrialsAllRanOutOfMemoryBesideAnother) {
       testing::Contains("method random: no trial completed: 3 out of memory"));
 }
 
+TEST(ExperimentRecords, NoteSuchAMethodWhoseLastTrialTheBudgetCutOff) {
+  const SmallExperiment folder;
+  const auto failures =
+      [&folder](const std::vector<plots_test::ShortTrial>& trials) {
+        for (const int repeat : {1, 2, 3}) {
+          WriteRun(folder.path(), "", "random", repeat, trials);
+        }
+        return LoadExperiment(folder.path()).failures;
+      };
+  EXPECT_THAT(failures({{kOutOfMemory, 60}, {kTimedOut, 100}}), IsEmpty());
+  EXPECT_THAT(failures({{kTimedOut, 100}}), testing::SizeIs(1));
+  EXPECT_THAT(failures({{kTimedOut, 60}, {kOutOfMemory, 100}}),
+              testing::SizeIs(1));
+}
+
 // Changes run.json of a run of the small experiment.
 void Change(const SmallExperiment& folder, const std::string& run,
             const std::function<void(trials::RunInfo&)>& change) {
