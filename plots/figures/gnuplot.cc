@@ -635,6 +635,9 @@ std::string PanelOf(const Figure& figure, std::size_t index,
       layout.Edges(layout.AxesLeft(index), layout.AxesRight(index),
                    layout.AxesBottom(index), layout.AxesTop(index)) +
       "  set format xy '%g'\n";
+  if (panel.y_max.value_or(0.0) >= 1e6 && !panel.log_y) {
+    text += "  set format y '%.2s%c'\n";  // 3.01e+07 reaches into the label
+  }
   text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel, layout.columns);
   if (panel.log_x) {

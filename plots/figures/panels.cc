@@ -34,18 +34,6 @@ TimeUnit UnitFor(double time_s) {
                                          : TimeUnit{kSecondsPerHour, "h"};
 }
 
-double BudgetOf(const trials::ProblemInfo& problem, Cost cost) {
-  switch (cost) {
-    case Cost::kTime:
-      return problem.time_budget_s;
-    case Cost::kTrials:
-      return problem.trial_budget > 0 ? problem.trial_budget : trials::kUnknown;
-    case Cost::kSteps:
-      return trials::kUnknown;
-  }
-  return trials::kUnknown;
-}
-
 using CurvesByMethod = std::vector<std::vector<StepCurve>>;
 
 CurvesByMethod CurvesOf(const std::vector<Drawn>& drawn,
@@ -66,6 +54,30 @@ double LongestLine(const CurvesByMethod& curves) {
     longest = std::max(longest, LineEnd(of_method));
   }
   return longest;
+}
+
+// Where the x axis ends: at the budget, or where all searches ended in less
+// than half of its time.
+double EndOfAxis(const trials::ProblemInfo& problem, Cost cost,
+                 const std::vector<Drawn>& drawn,
+                 const CurvesByMethod& curves) {
+  if (cost == Cost::kTrials && problem.trial_budget > 0) {
+    return problem.trial_budget;
+  }
+  const double budget_s = problem.time_budget_s;
+  if (cost != Cost::kTime || !std::isfinite(budget_s)) {
+    return LongestLine(curves);
+  }
+  double end_s = 0.0;
+  for (const Drawn& one : drawn) {
+    for (const Run& run : one.method->runs) {
+      const bool ended = run.finished && !run.trials.empty() &&
+                         run.finish_reason != trials::FinishReason::kTimeBudget;
+      end_s = std::max(end_s, ended ? run.trials.back().elapsed_s : budget_s);
+    }
+  }
+  constexpr double kMargin = 1.05;
+  return end_s < 0.5 * budget_s ? kMargin * end_s : budget_s;
 }
 
 // Names, unit and grid of the x axis.
@@ -232,8 +244,7 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
     return IncumbentCurve(run, problem.info, cost, Value::kMeasured);
   });
-  const double budget = BudgetOf(problem.info, cost);
-  const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
+  const double x_max = EndOfAxis(problem.info, cost, drawn, curves);
   Panel panel;
   SetXAxis(cost, x_max, panel);
   panel.y_label = fmt::format("best {}", problem.info.valuation().quantity());
@@ -256,8 +267,8 @@ Panels TrialCountPanels(const FigureInput& input) {
   const CurvesByMethod curves = CurvesOf(input.drawn, [&](const Run& run) {
     return TrialCountCurve(run, problem.info);
   });
-  const double budget = problem.info.time_budget_s;
-  const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
+  const double x_max =
+      EndOfAxis(problem.info, Cost::kTime, input.drawn, curves);
   Panel panel;
   SetXAxis(Cost::kTime, x_max, panel);
   panel.y_label = "configurations tried";

@@ -84,6 +84,25 @@ TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
                         "it."));
 }
 
+TEST(Figures, OfSearchesThatEndedEarlyDoNotGoToTheTimeBudget) {
+  const SmallExperiment folder;
+  const auto end_s = [&](trials::FinishReason reason, double last_s) {
+    for (const char* method : {"random", "oppa", "oppa-bare"}) {
+      for (const int repeat : {1, 2, 3}) {
+        WriteRun(folder.path(), "", method, repeat,
+                 {{kCompleted, last_s, 10, 1.9, 1.9}}, reason);
+      }
+    }
+    const double end = Make("throughput-time", folder.path())->panels[0].x_max;
+    EXPECT_EQ(Make("trials-time", folder.path())->panels[0].x_max, end);
+    return end;
+  };
+  using enum trials::FinishReason;
+  EXPECT_NEAR(end_s(kTrialBudget, 2.0), 2.0, 0.2);
+  EXPECT_EQ(end_s(kTrialBudget, 500.0), 600.0);
+  EXPECT_EQ(end_s(kTimeBudget, 2.0), 600.0);
+}
+
 // Records that fill every figure: two problems with estimates and money, and
 // one with a single run.
 ExperimentRecords RecordsForAll(const fs::path& folder) {

@@ -156,6 +156,16 @@ TEST(Gnuplot, ALogarithmicAxisOfAShortRangeHasNumbers) {
   }
 }
 
+TEST(Gnuplot, MillionsAreShortEnoughForTheirAxis) {
+  Figure figure = PlainFigure();
+  figure.panels.resize(1);
+  figure.panels.front().log_y = false;
+  figure.panels.front().y_min = 2.98e7;
+  figure.panels.front().y_max = 3.03e7;
+  EXPECT_THAT(TextsOfSvg(SvgOf(figure)),
+              AllOf(HasSubstr("30.00M"), Not(HasSubstr("e+07"))));
+}
+
 // The axes of one format do not remain for the legend of the next.
 TEST(Gnuplot, DrawsLogarithmicAxesInEveryFormat) {
   const fakes::TemporaryFolder folder;
