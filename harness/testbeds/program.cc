@@ -286,6 +286,18 @@ Testbed MakeCommand(const ProblemSpec& problem) {
   Testbed testbed = ProgramTestbed(
       problem, setup, {setup.workload, {system}}, options,
       std::filesystem::path(options.program.front()).filename().string());
+  if (options.adapter == nullptr) {
+    const std::vector<std::string> unnamed =
+        trials::UnnamedParameters(options, *testbed.space);
+    if (!unnamed.empty()) {
+      testbed.warning += fmt::format(
+          "{}the words of backend.program are the same for configurations that "
+          "differ in {}: name them, as {{{}}}, give each one value in [space], "
+          "or let the program read OPPA_TRIAL",
+          testbed.warning.empty() ? "" : "; ", fmt::join(unnamed, ", "),
+          unnamed.front());
+    }
+  }
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {

@@ -138,6 +138,15 @@ TEST_F(ExternalTest, ASearchWithoutACompletedTrialFailsAndSaysWhy) {
   EXPECT_THAT(errors_, HasSubstr(message));
 }
 
+TEST_F(ExternalTest, SaysWhichParametersTheProgramDoesNotGet) {
+  std::string manifest = kManifest;
+  Write("m.toml", manifest.replace(manifest.find("train.sh") + 8, 1,
+                                   "\", \"{tp}\", \"{pp}\""));
+  ASSERT_EQ(Run(), 0) << Printed();
+  EXPECT_THAT(errors_, HasSubstr("are the same for configurations that "
+                                 "differ in dp_bucket_mb, "));
+}
+
 TEST_F(ExternalTest, RunsOneAtATimeUnlessToldOtherwise) {
   ASSERT_EQ(Run(" --repeats 2"), 0);
   EXPECT_THAT(output_, HasSubstr("2 of 2 runs to do, 1 at a time"));

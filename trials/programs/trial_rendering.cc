@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -50,17 +52,18 @@ common::Json JsonValue(const Knob& knob, int value) {
                               : common::ParseJson(text, knob.name);
 }
 
+bool Names(const CommandOptions& options, const std::string& placeholder) {
+  return std::ranges::any_of(options.program, [&](const std::string& word) {
+    return word.find("{" + placeholder + "}") != std::string::npos;
+  });
+}
+
 // Whether the arguments of the program depend on the configuration.
 bool NamesParameter(const CommandOptions& options) {
-  std::vector<std::string> names = {"config"};
-  for (const Knob& knob : options.knobs) {
-    names.push_back(knob.name);
-  }
-  return std::ranges::any_of(names, [&](const auto& name) {
-    return std::ranges::any_of(options.program, [&](const std::string& word) {
-      return word.find("{" + name + "}") != std::string::npos;
-    });
-  });
+  return Names(options, "config") ||
+         std::ranges::any_of(options.knobs, [&](const Knob& knob) {
+           return Names(options, knob.name);
+         });
 }
 
 }  // namespace
@@ -70,6 +73,31 @@ int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
   return value == 0 && knob.derived
              ? static_cast<int>(knob.derived(config, batch_size))
              : value;
+}
+
+std::vector<std::string> UnnamedParameters(const CommandOptions& options,
+                                           const SearchSpace& space) {
+  if (!NamesParameter(options) || Names(options, "config")) {
+    return {};
+  }
+  const int batch_size = options.workload.batch_size;
+  std::map<std::vector<int>, const ParallelConfig*> first;  // of these words
+  std::set<std::string> unnamed;
+  for (const ParallelConfig& config : space.configs()) {
+    std::vector<int> words;
+    for (const Knob& knob : options.knobs) {
+      words.push_back(
+          Names(options, knob.name) ? ValueOf(knob, config, batch_size) : 0);
+    }
+    const ParallelConfig& other = *first.emplace(words, &config).first->second;
+    for (const Knob& knob : options.knobs) {
+      if (ValueOf(knob, config, batch_size) !=
+          ValueOf(knob, other, batch_size)) {
+        unnamed.insert(knob.name);
+      }
+    }
+  }
+  return {unnamed.begin(), unnamed.end()};
 }
 
 std::map<std::string, std::string> Placeholders(const CommandOptions& options,

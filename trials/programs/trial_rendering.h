@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "trials/cluster.h"
 #include "trials/programs/command_options.h"
+#include "trials/search_space.h"
 #include "trials/trial_runner.h"
 
 namespace trials {
@@ -19,6 +20,11 @@ namespace trials {
 // size, the value that it has.
 [[nodiscard]] int ValueOf(const Knob& knob, const ParallelConfig& config,
                           int batch_size);
+
+// Parameters in which configurations differ that give the program the same
+// words; none for a program whose words name no parameter: it reads OPPA_TRIAL.
+[[nodiscard]] std::vector<std::string> UnnamedParameters(
+    const CommandOptions& options, const SearchSpace& space);
 
 // The values of all placeholders by name: every parameter, {config},
 // {max_steps}, {seed}, {gpus}, {nodes}, {gpus_per_node}, {node_rank},

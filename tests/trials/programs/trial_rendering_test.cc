@@ -93,6 +93,32 @@ TEST_F(TrialRendering, AProgramGetsItsParametersInWordsOrInTheEnvironment) {
   EXPECT_EQ(json.at("config").at("micro_batch_size"), 3);
 }
 
+// 48 sequences on 8 GPUs: tp and pp decide dp, and the microbatch the number of
+// microbatches.
+TEST_F(TrialRendering, WordsThatDoNotTellConfigurationsApartLackParameters) {
+  std::vector<ParallelConfig> configs;
+  for (const int tp : {1, 2}) {
+    for (const int pp : {1, 2}) {
+      const int dp = 8 / tp / pp;
+      for (const int microbatches : {1, 2}) {
+        configs.push_back(
+            {.dp = dp, .tp = tp, .pp = pp, .microbatches = microbatches});
+      }
+    }
+  }
+  const SearchSpace space(configs);
+  const auto unnamed = [&](const std::vector<std::string>& words) {
+    options_.program = words;
+    return UnnamedParameters(options_, space);
+  };
+  EXPECT_THAT(unnamed({"train", "--tp={tp}", "{pp}", "{micro_batch_size}"}),
+              IsEmpty());
+  EXPECT_THAT(unnamed({"train", "--tp={tp}", "{microbatches}"}),
+              ElementsAre("dp", "micro_batch_size", "pp"));
+  EXPECT_THAT(unnamed({"train", "{config}", "{tp}"}), IsEmpty());
+  EXPECT_THAT(unnamed({"train", "{max_steps}"}), IsEmpty()) << "OPPA_TRIAL";
+}
+
 TEST_F(TrialRendering, ParametersOfYourOwnHaveTheirType) {
   const KnobSet knobs = ReadCustomKnobs(
       common::TomlTable::ParseString("[space.custom]\n"
