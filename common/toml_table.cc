@@ -159,7 +159,7 @@ struct TomlTable::Node {
         fmt::format("{}: {} is missing: {}", place, Path(key), wanted));
   }
 
-  // Integers are numbers, too, and flags are the integers 0 and 1.
+  // Integers are numbers, too.
   template <typename T>
   [[nodiscard]] T Scalar(const toml::node& node, std::string_view key) const {
     if (const auto* value = node.as<T>()) {
@@ -169,12 +169,19 @@ struct TomlTable::Node {
       if (const auto* number = node.as_integer()) {
         return static_cast<double>(number->get());
       }
-    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    }
+    WrongKind(node, key, KindOf<T>());
+  }
+
+  // In a list of integers, flags are 0 and 1.
+  template <typename T>
+  [[nodiscard]] T Element(const toml::node& node, std::string_view key) const {
+    if constexpr (std::is_same_v<T, std::int64_t>) {
       if (const auto* flag = node.as_boolean()) {
         return flag->get() ? 1 : 0;
       }
     }
-    WrongKind(node, key, KindOf<T>());
+    return Scalar<T>(node, key);
   }
 
   template <typename T>
@@ -202,10 +209,10 @@ struct TomlTable::Node {
     }
     if (const toml::array* array = node->as_array()) {
       for (const toml::node& element : *array) {
-        values.push_back(Scalar<T>(element, key));
+        values.push_back(Element<T>(element, key));
       }
     } else {
-      values.push_back(Scalar<T>(*node, key));
+      values.push_back(Element<T>(*node, key));
     }
     return values;
   }

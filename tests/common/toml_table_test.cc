@@ -76,6 +76,12 @@ TEST(TomlTable, WrongKindsAreErrorsWithPlaceAndValue) {
               StartsWith("fig.toml:1:5: a must be a table"));
 }
 
+TEST(TomlTable, AFlagIsNoNumber) {
+  const TomlTable table = Parse("trials = true\n");
+  EXPECT_THAT(Error([&] { (void)table.GetInt("trials", 1); }),
+              HasSubstr("must be an integer, not a boolean (true)"));
+}
+
 TEST(TomlTable, MissingKeysAreErrorsAtTheirTable) {
   const TomlTable table = Parse("x = 1\n[sub]\ny = 1\n");
   EXPECT_THAT(Error([&] { (void)table.RequireString("a"); }),
