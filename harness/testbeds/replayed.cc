@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/predictions/predictions.h"
 #include "harness/spec.h"
@@ -19,6 +20,26 @@
 #include "trials/tables/replay_table.h"
 
 namespace harness {
+namespace {
+
+// Errors: throws InputError for a peak that the GPU cannot have.
+void CheckPeaks(const std::filesystem::path& path,
+                const trials::ReplayTable& table, const trials::Gpu& gpu) {
+  constexpr double kSlack = 1.05;  // of what a GPU is said to have
+  for (const trials::ReplayRow& row : table.rows()) {
+    const double peak = row.peak_memory_bytes.value_or(0.0);
+    if (peak > kSlack * gpu.memory_bytes) {
+      throw common::InputError(fmt::format(
+          "{}:{}: a peak of {:.4g} GB ran, and {} has {:.4g} GB: "
+          "peak_memory_gb is in GB (1e9 bytes), or [cluster] is another GPU",
+          path.string(), row.line, peak / 1e9, gpu.name,
+          gpu.memory_bytes / 1e9));
+    }
+  }
+}
+
+}  // namespace
+
 Testbed MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   const common::TomlTable& backend = problem.backend;
@@ -33,6 +54,7 @@ Testbed MakeReplay(const ProblemSpec& problem) {
         {problem.workload.GetDouble("batch_size", 0.0),
          problem.workload.GetDouble("sequence_length", 0.0)});
   });
+  CheckPeaks(path, table, cluster.gpu);
   trials::ReplayRunner::Options options;
   options.setup_s = backend.GetNotNegative("setup_s", options.setup_s) *
                     backend.GetNotNegative("setup_factor", 1.0);

@@ -76,6 +76,12 @@ std::vector<Row> Rows() {
       {.input = "replay without its table",
        .edits = replay,
        .message = "t.csv"},
+      {.input = "peak memory in MiB",
+       .edits = replay,
+       .message = "t.csv:3: a peak of 3e+04 GB ran, and RTX A5000 has ",
+       .files = {{"t.csv",
+                  "scenario,gpus,dp,tp,pp,status,step_time_s,peak_memory_gb\n"
+                  "s,8,8,1,1,oom,,\ns,8,4,2,1,ok,1.2,30000\n"}}},
       {.input = "results folder that is a file",
        .words = "run m.toml --results m.toml",
        .message = "is not a folder"},

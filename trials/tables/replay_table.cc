@@ -89,6 +89,12 @@ class Gathering {
           "its own",
           *batches_.begin(), *batches_.rbegin()));
     }
+    if (unlike_ != 0) {
+      doubts.push_back(
+          fmt::format("rows whose GPUs are not dp * tp * pp * cp: {}, the "
+                      "first on line {}",
+                      unlikes_, unlike_));
+    }
     std::vector<unsigned> mixed;
     for (const Measured& measured : measured_) {
       if (!measured.step_times_s.empty() &&
@@ -152,8 +158,9 @@ class Gathering {
     // With several numbers of GPUs, that of a row must follow from its
     // configuration, as in a search space.
     gpus_.insert(gpus);
-    if (gpus != GpusOf(row.config) && unlike_ == 0) {
-      unlike_ = line;
+    if (gpus != GpusOf(row.config)) {
+      unlike_ = unlike_ == 0 ? line : unlike_;
+      ++unlikes_;
     }
     if (gpus_.size() > 1 && unlike_ != 0) {
       facts.Fail(fmt::format(
@@ -195,6 +202,7 @@ class Gathering {
   // The first value of a fact of the job, and its line.
   std::map<std::string, std::pair<int, unsigned>> job_;
   unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
+  int unlikes_ = 0;
   // By the text of the plan ("": none) and configuration.
   std::map<std::pair<std::string, ParallelConfig>, std::size_t> index_;
   std::vector<Measured> measured_;

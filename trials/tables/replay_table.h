@@ -67,7 +67,8 @@ class ReplayTable {
   [[nodiscard]] std::vector<ParallelConfig> configs() const;
 
   // One line to display about what makes the result doubtful: unknown columns,
-  // different batches, configurations that ran and failed; "" if nothing does.
+  // different batches, other numbers of GPUs than the configurations use,
+  // configurations that ran and failed; "" if nothing does.
   [[nodiscard]] std::string Warning() const;
 
  private:

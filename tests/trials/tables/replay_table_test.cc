@@ -142,6 +142,9 @@ TEST_F(ReplayTableTest, WhatMakesItDoubtfulIsAWarning) {
   EXPECT_THAT(warning(first + "a,8,4,2,1,0,2,2,ok,3,\na,8,4,2,1,0,2,2,oom,,\n"),
               HasSubstr("ran and failed count as those that run: 1, the first "
                         "on line 3"));
+  EXPECT_THAT(warning(first + "a,8,4,1,1,0,2,2,ok,3,\n"),
+              HasSubstr("GPUs are not dp * tp * pp * cp: 1, the first on line "
+                        "3"));
 }
 
 TEST_F(ReplayTableTest, RepeatedRowsAreOneCandidateWithTheirMedian) {
