@@ -107,6 +107,8 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertGreater(len(shared), 5)
         for key, values in shared.items():
             self.assertAlmostEqual(generic[key] / statistics.geometric_mean(values), 1, delta=0.005, msg=key)
+        scaling = tomllib.loads((ROOT / "experiments/frameworks/scaling.toml").read_text())  # fitted to nothing
+        self.assertEqual({key: scaling.get(key) for key in shared}, {key: generic[key] for key in shared})
 
     def test_a_specification_that_is_not_pooled_is_not_in_the_mean(self):
         self.write("frameworks/g.toml", "dispatch = 0.4\n")

@@ -214,6 +214,10 @@ struct Framework {
     // Under sequence parallelism backward repeats the all-gather of the inputs
     // of linear layers (Megatron-LM). False: forward keeps the gathered inputs.
     OPPA_FIELD(bool, gather_again, true);
+    // Without sequence parallelism, all-reduces in backward of the gradient of
+    // the input of a gated feed-forward part. 2: gate and up are layers apart,
+    // with one each. 1: they are one layer (Megatron-LM).
+    OPPA_FIELD(double, gate_reductions, 1.0);
     // The blocks of a context travel while attention computes. False: every
     // round waits for its block (functional collectives in compiled code).
     OPPA_FIELD(bool, ring_overlap, true);

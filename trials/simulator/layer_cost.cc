@@ -49,7 +49,9 @@ void AddBlockCollectives(const LayerShape& shape, Module& module) {
   if (shape.sp) {
     GatherAndScatter(shape.framework, layers, bytes, module);
   } else if (shape.tp > 1) {
-    module.Communicate({layers}, {layers}, bytes);
+    const double more =
+        model.gated_ffn ? shape.framework.collectives.gate_reductions - 1 : 0;
+    module.Communicate({layers}, {layers + more}, bytes);
   }
 }
 

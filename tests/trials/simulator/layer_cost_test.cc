@@ -74,6 +74,23 @@ TEST(LayerCost, ParallelLayersShareTheirCollectives) {
                    one_by_one / 2);
 }
 
+TEST(LayerCost, GateAndUpApartReduceTheGradientOfTheirInputEach) {
+  Workload workload = SmallWorkload();
+  const auto reductions = [&](double gate, bool sp) {
+    Framework framework;
+    framework.collectives.gate_reductions = gate;
+    const LayerCost block = Costs(workload, framework, {2.0, 2, sp}).block;
+    EXPECT_EQ(block.forward_collectives.all_reduces, sp ? 0 : 2);
+    return block.backward_collectives.all_reduces;
+  };
+  workload.model.gated_ffn = true;
+  EXPECT_EQ(reductions(1, false), 2);
+  EXPECT_EQ(reductions(2, false), 3);
+  EXPECT_EQ(reductions(2, true), 0);
+  workload.model.gated_ffn = false;
+  EXPECT_EQ(reductions(2, false), 2);
+}
+
 TEST(LayerCost, OperatorsAddUpToBlockEmbeddingAndHead) {
   const Workload gpt{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const Framework eager;
