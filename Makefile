@@ -137,7 +137,7 @@ paper paper-quick: build ## run every manifest and study, write all tables; reru
 	@scripts/paper $(if $(filter %-quick,$@),--quick) RESULTS=$(RESULTS)
 
 claims: build/release/build.ninja ## judge the claims of the papers by the results (docs/tables/claims.md)
-	@$(call compile,oppa trials_tests methods_tests studies_tests)
+	@$(call compile,oppa trials_tests methods_tests studies_tests planners_tests)
 	@mkdir -p $(RESULTS)/claims
 	@ctest --preset release --tests-regex "$$(grep -o 'test=[^,]*' experiments/studies/claims.csv | cut -d= -f2 | paste -sd '|')" | \
 	  awk 'BEGIN { print "test,passed" } / Test +#/ { print $$4 "," ($$0 ~ /Passed/ ? 1 : 0) }' >$(RESULTS)/claims/tests.csv
