@@ -30,6 +30,9 @@ struct Testbed {
   std::string description;  // one line to display: model, batch, cluster
   // One line about input that is ignored or about what was assumed; "" if none.
   std::string warning;
+  void Warn(const std::string& text) {
+    warning += (warning.empty() || text.empty() ? "" : "; ") + text;
+  }
   // Every file that the records depend on.
   std::vector<std::filesystem::path> inputs;
   bool simulated = true;  // see TestbedEntry

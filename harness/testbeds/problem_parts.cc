@@ -244,10 +244,7 @@ Testbed TestbedOn(const trials::Workload& workload,
   }
   testbed.space = std::make_unique<trials::SearchSpace>(
       trials::SearchSpace::Enumerate(workload, testbed.machine.gpus(), space));
-  const std::string inert = trials::InertLists(space, *testbed.space);
-  if (!inert.empty()) {
-    testbed.warning += (testbed.warning.empty() ? "" : "; ") + inert;
-  }
+  testbed.Warn(trials::InertLists(space, *testbed.space));
   return testbed;
 }
 

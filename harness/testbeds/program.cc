@@ -290,12 +290,11 @@ Testbed MakeCommand(const ProblemSpec& problem) {
     const std::vector<std::string> unnamed =
         trials::UnnamedParameters(options, *testbed.space);
     if (!unnamed.empty()) {
-      testbed.warning += fmt::format(
-          "{}the words of backend.program are the same for configurations that "
+      testbed.Warn(fmt::format(
+          "the words of backend.program are the same for configurations that "
           "differ in {}: name them, as {{{}}}, give each one value in [space], "
           "or let the program read OPPA_TRIAL",
-          testbed.warning.empty() ? "" : "; ", fmt::join(unnamed, ", "),
-          unnamed.front());
+          fmt::join(unnamed, ", "), unnamed.front()));
     }
   }
   // The program and the scripts among its arguments.

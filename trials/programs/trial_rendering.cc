@@ -81,18 +81,22 @@ std::vector<std::string> UnnamedParameters(const CommandOptions& options,
     return {};
   }
   const int batch_size = options.workload.batch_size;
+  std::vector<const Knob*> named;
+  for (const Knob& knob : options.knobs) {
+    if (Names(options, knob.name)) {
+      named.push_back(&knob);
+    }
+  }
   std::map<std::vector<int>, const ParallelConfig*> first;  // of these words
   std::set<std::string> unnamed;
   for (const ParallelConfig& config : space.configs()) {
-    std::vector<int> words;
+    const auto value_of = [&](const Knob* knob) {
+      return ValueOf(*knob, config, batch_size);
+    };
+    const ParallelConfig& other =
+        *first.emplace(common::Map(named, value_of), &config).first->second;
     for (const Knob& knob : options.knobs) {
-      words.push_back(
-          Names(options, knob.name) ? ValueOf(knob, config, batch_size) : 0);
-    }
-    const ParallelConfig& other = *first.emplace(words, &config).first->second;
-    for (const Knob& knob : options.knobs) {
-      if (ValueOf(knob, config, batch_size) !=
-          ValueOf(knob, other, batch_size)) {
+      if (value_of(&knob) != ValueOf(knob, other, batch_size)) {
         unnamed.insert(knob.name);
       }
     }

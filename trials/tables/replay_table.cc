@@ -89,11 +89,11 @@ class Gathering {
           "its own",
           *batches_.begin(), *batches_.rbegin()));
     }
-    if (unlike_ != 0) {
+    if (!unlike_.empty()) {
       doubts.push_back(
           fmt::format("rows whose GPUs are not dp * tp * pp * cp: {}, the "
                       "first on line {}",
-                      unlikes_, unlike_));
+                      unlike_.size(), unlike_.front()));
     }
     std::vector<unsigned> mixed;
     for (const Measured& measured : measured_) {
@@ -159,14 +159,13 @@ class Gathering {
     // configuration, as in a search space.
     gpus_.insert(gpus);
     if (gpus != GpusOf(row.config)) {
-      unlike_ = unlike_ == 0 ? line : unlike_;
-      ++unlikes_;
+      unlike_.push_back(line);
     }
-    if (gpus_.size() > 1 && unlike_ != 0) {
+    if (gpus_.size() > 1 && !unlike_.empty()) {
       facts.Fail(fmt::format(
           "rows of this scenario have {} GPUs, and that of line {} does not "
           "use dp * tp * pp * cp of them: make it a scenario of its own",
-          fmt::join(gpus_, " or "), unlike_));
+          fmt::join(gpus_, " or "), unlike_.front()));
     }
     return Find({.candidate = row.config, .line = line});
   }
@@ -201,8 +200,8 @@ class Gathering {
   std::set<std::int64_t> batches_;  // of rows that ran, where none is stated
   // The first value of a fact of the job, and its line.
   std::map<std::string, std::pair<int, unsigned>> job_;
-  unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
-  int unlikes_ = 0;
+  // Lines of rows whose GPUs are not those of their configuration.
+  std::vector<unsigned> unlike_;
   // By the text of the plan ("": none) and configuration.
   std::map<std::pair<std::string, ParallelConfig>, std::size_t> index_;
   std::vector<Measured> measured_;
