@@ -119,7 +119,7 @@ class ProcessMaker {
                         [](const trials::Predictions::Alternative& each) {
                           return surrogates::Alternative{
                               each.assumption, each.log_odds,
-                              -LogarithmOf(each.slowdown)};
+                              -LogarithmOf(each.slowdown), each.another_model};
                         }),
             space_.families.of_candidate};
   }
@@ -304,12 +304,6 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
     observed.value = observed.value.array().log();
   }
   Check(observed);
-  SetOffset(observed);
-  if (offset_.size() > 0) {
-    // A process around the mean plus an offset is the process around the mean
-    // of the remainder after the offset.
-    throughput.offset = offset_(observed.candidate);
-  }
   const bool logarithmic = memory_.process().logarithmic();
   FitInput memory{
       .observations = history.MemoryObservations(
@@ -319,6 +313,14 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
       .bounds = history.MemoryBounds()};
   if (logarithmic) {
     memory.observations.value = memory.observations.value.array().log();
+  }
+  SetOffset(observed, memory.observations);
+  constexpr double kMoreProbable = 0.5;
+  memory.other_model = alternatives_.another_model() > kMoreProbable;
+  if (offset_.size() > 0) {
+    // A process around the mean plus an offset is the process around the mean
+    // of the remainder after the offset.
+    throughput.offset = offset_(observed.candidate);
   }
   std::vector<Suggestion::Fit> fits = {
       {"throughput", throughput_.Fit(throughput)},
@@ -334,9 +336,14 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   return fits;
 }
 
-void SurrogatePair::SetOffset(const surrogates::Observations& observed) {
+void SurrogatePair::SetOffset(const surrogates::Observations& observed,
+                              const surrogates::Observations& peaks) {
   if (!alternatives_.empty()) {
-    alternatives_.Weigh(observed);
+    alternatives_.Weigh(
+        observed, memory_.process().logarithmic()
+                      ? surrogates::LogOddsOfOther(memory_.prior(), peaks,
+                                                   families().of_candidate)
+                      : 0.0);
     offset_ = alternatives_.difference();
   }
   if (misspecification_.size() > 0 && observed.size() > 0) {

@@ -162,8 +162,10 @@ class SurrogatePair {
     double best_value;
   };
   void Believe(const std::vector<int>& running);
-  // Sets offset_ by the throughputs.
-  void SetOffset(const surrogates::Observations& observed);
+  // Sets offset_ by the throughputs and, for another model of the job, by the
+  // peaks.
+  void SetOffset(const surrogates::Observations& observed,
+                 const surrogates::Observations& peaks);
   // Compares what the process predicts with the observations that it has not
   // seen.
   void Check(const surrogates::Observations& observed);

@@ -25,14 +25,17 @@ struct Predictions {
   std::string source;
   std::vector<double> step_time_s;
   std::vector<double> peak_memory_bytes;  // per GPU, largest over all ranks
-  // Another assumption about the machine.
+  // Another assumption about the machine, or another model of the job.
   struct Alternative {
-    std::string assumption;  // "links within hosts x 0.25"
+    std::string assumption;  // "links within hosts x 0.25", "astra's model"
     // log(its probability / that of the predictions), before any trial.
     double log_odds = 0.0;
     std::vector<double> slowdown;  // step time over step_time_s; [N], as above
+    // Where it is right, peak_memory_bytes are no better than step_time_s.
+    bool another_model = false;
   };
-  // Computes them, for methods that weigh them by trials; empty: none.
+  // Computes them, for methods that weigh them by trials; empty: none. The
+  // search space must exist until then.
   std::function<std::vector<Alternative>()> alternatives;
   // Standard deviation of log(peak / predicted peak); see FitProbability.
   double memory_log_stddev = kMemoryLogStddev;

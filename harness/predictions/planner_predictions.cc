@@ -1,7 +1,10 @@
 // Predictions by the model of a planner or by earlier jobs.
 
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "common/toml_table.h"
@@ -18,9 +22,12 @@
 #include "harness/registry.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"
+#include "trials/predictions.h"
 
 namespace harness {
 namespace {
+
+using trials::Predictions;
 
 // The problem as planners see it.
 struct View {
@@ -91,6 +98,50 @@ std::string IdentityOf(const PredictionSettings& settings,
   return identity;
 }
 
+// Astra's model of the job, at the rates of its defaults, as an alternative to
+// the predicted times of the space; nothing for a job that it does not model.
+// It is less exact than the simulator, and wrong for other reasons.
+// docs/decisions/0027-another-model.md varies the odds, which are a choice.
+std::optional<Predictions::Alternative> AnotherModel(
+    const methods::Problem& problem, const std::vector<double>& step_time_s) {
+  constexpr double kOdds = 0.02;
+  const ConfiguredMethod planner =
+      FindMethod("astra")->configure(problem, common::TomlTable());
+  Predictions::Alternative another{.assumption = "Astra's model of the job",
+                                   .log_odds = std::log(kOdds),
+                                   .another_model = true};
+  try {
+    another.slowdown = planner.estimates().step_time_s;
+  } catch (const common::InputError&) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < step_time_s.size(); ++i) {
+    another.slowdown[i] /= step_time_s[i];
+  }
+  const int missing = FillRejected(problem.space->cells(), another.slowdown);
+  return missing < problem.space->size() ? std::optional(std::move(another))
+                                         : std::nullopt;
+}
+
+// The simulator's source, whose alternatives have AnotherModel among them.
+PredictionSource WithAnotherModel(PredictionSource simulated,
+                                  const View& view) {
+  simulated.predict = [view, predict = std::move(simulated.predict)] {
+    Predictions predictions = predict();
+    predictions.alternatives = [view, step_time_s = predictions.step_time_s,
+                                compute = std::move(predictions.alternatives)] {
+      auto alternatives =
+          compute ? compute() : std::vector<Predictions::Alternative>();
+      if (auto another = AnotherModel(view.problem, step_time_s)) {
+        alternatives.push_back(*std::move(another));
+      }
+      return alternatives;
+    };
+    return predictions;
+  };
+  return simulated;
+}
+
 }  // namespace
 
 void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed) {
@@ -127,7 +178,7 @@ PredictionsByName PredictionsOf(const ProblemSpec& problem,
                       std::move(model));
     }
     if (settings.planner.empty()) {
-      return simulated(name);
+      return WithAnotherModel(simulated(name), view);
     }
     const std::string options = OptionsText(settings.planner_options);
     PredictingModel model;

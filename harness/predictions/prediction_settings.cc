@@ -135,8 +135,8 @@ double MeanOfKnown(const std::vector<double>& values,
   return std::exp(sum / known);
 }
 
-// Gives candidates without a prediction, NaN, the mean of their cell, or of all
-// candidates. Returns their number.
+}  // namespace
+
 int FillRejected(const std::vector<std::vector<int>>& cells,
                  std::vector<double>& values) {
   const double mean = MeanOfKnown(values, common::Indices(values.size()));
@@ -153,6 +153,8 @@ int FillRejected(const std::vector<std::vector<int>>& cells,
   }
   return rejected;
 }
+
+namespace {
 
 // A random permutation of 0 ... size - 1: Fisher and Yates' shuffle, written
 // out because std::shuffle differs between libraries.

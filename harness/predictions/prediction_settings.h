@@ -79,6 +79,11 @@ struct PredictionSettings {
 // 0.5".
 [[nodiscard]] std::string Changes(const PredictionSettings& settings);
 
+// Gives candidates without a number, NaN, the geometric mean of their cell
+// (SearchSpace::cells), or of all candidates. Returns how many there are.
+int FillRejected(const std::vector<std::vector<int>>& cells,
+                 std::vector<double>& values);
+
 // A model that predicts candidates.
 struct PredictingModel {
   std::string description;  // "simulator of ..."

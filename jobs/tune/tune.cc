@@ -241,8 +241,12 @@ class Tuning {
                 .records)) {
       job_.Print(
           "not as predicted: the trials look like {} (probability {:.2f}); "
-          "all_reduce_perf of nccl-tests measures these links\n",
-          likely->assumption, likely->probability);
+          "{}\n",
+          likely->assumption, likely->probability,
+          likely->assumption.starts_with("links")
+              ? "all_reduce_perf of nccl-tests measures these links"
+              : "is the model, the GPU or the framework another one than the "
+                "predictions assume?");
     }
     const std::vector<Finalist> finalists =
         MeasureFinalists(job_, options_.finalists);

@@ -27,6 +27,46 @@ double CenterOf(const Eigen::VectorXd& values) {
   return common::UpperMedian({values.begin(), values.end()});
 }
 
+// log N(y; a + x + d, K) up to what all alternatives share, in O(n): K is a
+// diagonal and two levels of what is shared, each of which the Sherman-Morrison
+// formula removes. An empty d is 0.
+double LogLikelihood(const Observations& observed, const Eigen::VectorXd& x,
+                     const Eigen::VectorXd& difference,
+                     const std::vector<int>& family_of) {
+  // Sums of 1, e and e^2 over the variances of single observations, where e is
+  // what x and d leave.
+  struct Sums {
+    double ones = 0.0, errors = 0.0, squares = 0.0;
+
+    // With an error of this variance that all of them share.
+    [[nodiscard]] Sums Sharing(double variance) const {
+      const double scale = 1.0 / (1.0 + variance * ones);
+      return {ones * scale, errors * scale,
+              squares - variance * scale * errors * errors};
+    }
+  };
+  std::map<int, Sums> families;
+  for (int i = 0; i < observed.size(); ++i) {
+    const int candidate = observed.candidate[i];
+    const double error = observed.value[i] - x[candidate] -
+                         (difference.size() > 0 ? difference[candidate] : 0.0);
+    const double variance =
+        kErrorStddev * kErrorStddev + observed.noise_variance[i];
+    Sums& sums = families[family_of[candidate]];
+    sums.ones += 1.0 / variance;
+    sums.errors += error / variance;
+    sums.squares += error * error / variance;
+  }
+  Sums all;
+  for (const auto& [family, sums] : families) {
+    const Sums kin = sums.Sharing(kFamilyStddev * kFamilyStddev);
+    all.ones += kin.ones;
+    all.errors += kin.errors;
+    all.squares += kin.squares;
+  }
+  return -0.5 * all.Sharing(kLevelStddev * kLevelStddev).squares;
+}
+
 }  // namespace
 
 ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
@@ -52,6 +92,18 @@ ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
   return mean;
 }
 
+Eigen::VectorXd CentersAtShare(const ParametricMean& mean, double share) {
+  return Eigen::Vector3d(mean.coefficients[0].log_center,
+                         mean.coefficients[1].log_center, share);
+}
+
+double LogOddsOfOther(const ParametricMean& mean, const Observations& observed,
+                      const std::vector<int>& families) {
+  const Eigen::VectorXd x = mean.features.col(1);
+  return LogLikelihood(observed, x, mean.features.col(2), families) -
+         LogLikelihood(observed, x, {}, families);
+}
+
 Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
                            std::vector<int> families)
     : x_(std::move(x)), all_(std::move(all)), families_(std::move(families)) {
@@ -66,52 +118,15 @@ Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
   Weigh({});
 }
 
-// log N(y; a + x + d, K) up to what all alternatives share, in O(n): K is a
-// diagonal and two levels of what is shared, each of which the Sherman-Morrison
-// formula removes.
-double Alternatives::LogLikelihood(const Observations& observed,
-                                   const Eigen::VectorXd& difference) const {
-  // Sums of 1, e and e^2 over the variances of single observations, where e is
-  // what x and d leave.
-  struct Sums {
-    double ones = 0.0, errors = 0.0, squares = 0.0;
-
-    // With an error of this variance that all of them share.
-    [[nodiscard]] Sums Sharing(double variance) const {
-      const double scale = 1.0 / (1.0 + variance * ones);
-      return {ones * scale, errors * scale,
-              squares - variance * scale * errors * errors};
-    }
-  };
-  std::map<int, Sums> families;
-  for (int i = 0; i < observed.size(); ++i) {
-    const int candidate = observed.candidate[i];
-    const double error = observed.value[i] - x_[candidate] -
-                         (difference.size() > 0 ? difference[candidate] : 0.0);
-    const double variance =
-        kErrorStddev * kErrorStddev + observed.noise_variance[i];
-    Sums& sums = families[families_[candidate]];
-    sums.ones += 1.0 / variance;
-    sums.errors += error / variance;
-    sums.squares += error * error / variance;
-  }
-  Sums all;
-  for (const auto& [family, sums] : families) {
-    const Sums kin = sums.Sharing(kFamilyStddev * kFamilyStddev);
-    all.ones += kin.ones;
-    all.errors += kin.errors;
-    all.squares += kin.squares;
-  }
-  return -0.5 * all.Sharing(kLevelStddev * kLevelStddev).squares;
-}
-
-void Alternatives::Weigh(const Observations& observed) {
-  const double own = LogLikelihood(observed, {});
+void Alternatives::Weigh(const Observations& observed,
+                         double log_odds_of_another) {
+  const double own = LogLikelihood(observed, x_, {}, families_);
   double largest = own;
   probability_.clear();
   for (const Alternative& each : all_) {
-    probability_.push_back(each.log_odds +
-                           LogLikelihood(observed, each.difference));
+    probability_.push_back(
+        each.log_odds + (each.another_model ? log_odds_of_another : 0.0) +
+        LogLikelihood(observed, x_, each.difference, families_));
     largest = std::max(largest, probability_.back());
   }
   double sum = std::exp(own - largest);
@@ -138,6 +153,14 @@ std::vector<Alternatives::Share> Alternatives::shares() const {
   }
   std::ranges::stable_sort(shares, std::ranges::greater{}, &Share::probability);
   return shares;
+}
+
+double Alternatives::another_model() const {
+  double sum = 0.0;
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    sum += all_[h].another_model ? probability_[h] : 0.0;
+  }
+  return sum;
 }
 
 }  // namespace surrogates

@@ -32,11 +32,23 @@ namespace surrogates {
                                            bool level_of_y, double shift,
                                            double level_stddev);
 
+// The centers of the coefficients of a PredictedMean where `share` is expected
+// of c.
+[[nodiscard]] Eigen::VectorXd CentersAtShare(const ParametricMean& mean,
+                                             double share);
+
+// log p(y | x + d) - log p(y | x) of a PredictedMean, with the errors of
+// Alternatives; `families` is that of every candidate, [N].
+[[nodiscard]] double LogOddsOfOther(const ParametricMean& mean,
+                                    const Observations& observed,
+                                    const std::vector<int>& families);
+
 // x + difference, up to a constant, in the place of x.
 struct Alternative {
   std::string assumption;
   double log_odds = 0.0;       // log(P(this) / P(x)), without observations
   Eigen::VectorXd difference;  // [N]
+  bool another_model = false;  // see trials::Predictions
 };
 
 // Alternatives to x, weighed by observations y_i, of which those of a family
@@ -45,7 +57,8 @@ struct Alternative {
 //   p(h) ~ exp(log_odds_h) N(y; a + x + d_h, K),  a ~ N(0, 2^2),
 //   K_ij = 0.3^2 [same family] + 0.15^2 [i = j] + noise_i [i = j].
 //
-// Source: own; docs/decisions/0026-rates-of-links.md.
+// Source: own; docs/decisions/0026-rates-of-links.md and
+// 0027-another-model.md.
 class Alternatives {
  public:
   Alternatives() = default;  // none
@@ -57,8 +70,9 @@ class Alternatives {
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
-  // Weighs the alternatives by logarithms of the target.
-  void Weigh(const Observations& observed);
+  // Weighs the alternatives by logarithms of the target, and other models by
+  // their log odds in another target, too.
+  void Weigh(const Observations& observed, double log_odds_of_another = 0.0);
 
   // The probability of an alternative.
   struct Share {
@@ -67,6 +81,8 @@ class Alternatives {
   };
   // Those of at least 5%, the most probable first; without x itself.
   [[nodiscard]] std::vector<Share> shares() const;
+  // The probability of another model.
+  [[nodiscard]] double another_model() const;
   // The mean of the difference, sum_h p(h) d_h, and its variance; [N].
   [[nodiscard]] const Eigen::VectorXd& difference() const {
     return difference_;
@@ -74,10 +90,6 @@ class Alternatives {
   [[nodiscard]] const Eigen::VectorXd& variance() const { return variance_; }
 
  private:
-  // Of x + difference; empty: x.
-  [[nodiscard]] double LogLikelihood(const Observations& observed,
-                                     const Eigen::VectorXd& difference) const;
-
   Eigen::VectorXd x_;
   std::vector<Alternative> all_;
   std::vector<int> families_;

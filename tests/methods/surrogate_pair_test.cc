@@ -294,6 +294,52 @@ TEST_F(SurrogatePairTest, AnAlternativeThatNothingRefutesLeavesAGain) {
   EXPECT_GT(gain(0.3), 2.0 * gain(0.001));
 }
 
+// Step times cannot tell: both models predict those of what ran.
+TEST_F(SurrogatePairTest, PeaksThatContradictThePredictionsRefuteTheirTimes) {
+  const Eigen::VectorXd terms = [this] {
+    SurrogatePair own(problem_, {});
+    (void)own.Fit(History(space_.size()));
+    surrogates::Prediction throughput, memory;
+    own.Predict(throughput, memory);
+    return memory.mean;
+  }();
+  const auto predicted = [&terms](int i) {
+    return terms[i] * (i % 2 == 0 ? 0.3 : 3.0) * kCapacity;
+  };
+  problem_.predict = [&](const std::string& source) {
+    trials::Predictions predictions = tests::PredictionsBy(
+        space_.size(),
+        [&](int i) { return std::pair(1.0, predicted(i)); })(source);
+    predictions.alternatives = [this] {
+      trials::Predictions::Alternative another{
+          "another model", std::log(0.02), {}, true};
+      for (int i = 0; i < space_.size(); ++i) {
+        another.slowdown.push_back(space_[i].tp == 8 ? 0.2 : 1.0);
+      }
+      return std::vector{another};
+    };
+    return predictions;
+  };
+  // Of a candidate that only the other model predicts to be fast, over one that
+  // ran.
+  const auto ratio = [&](const auto& peak) {
+    SurrogatePair pair(
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
+    History history(space_.size());
+    for (const int candidate : {0, 9, 28, 53}) {
+      history.Add(MakeTrial(candidate, space_[candidate],
+                            tests::Completed(1.0, peak(candidate))));
+    }
+    (void)pair.Fit(history);
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    return throughput.mean[63] / throughput.mean[0];
+  };
+  EXPECT_LT(ratio(predicted), 1.2);
+  EXPECT_GT(ratio([&](int i) { return terms[i] * kCapacity; }), 2.0);
+}
+
 // All candidates are predicted to need 0.8 of the memory. Some that need it
 // ran, one with tp = 8 did not.
 TEST_F(SurrogatePairTest, OneFailureCorrectsItsKindAndNotTheOthers) {

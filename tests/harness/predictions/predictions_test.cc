@@ -33,6 +33,7 @@ namespace harness::predictions_test {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pointwise;
 using testing::ThrowsMessage;
 using trials::Predictions;
 
@@ -54,9 +55,9 @@ class PredictionsTest : public testing::Test {
   }
 
   // The predictions of a source of the first problem.
-  static Predictions Predict(const Manifest& manifest,
-                             const std::string& name = "") {
-    return MakeTestbed(manifest.problems.front()).predictions(name).predict();
+  Predictions Predict(const Manifest& manifest, const std::string& name = "") {
+    testbeds_.push_back(MakeTestbed(manifest.problems.front()));
+    return testbeds_.back().predictions(name).predict();
   }
 
   // A replay of a table with five configurations on 8 GPUs.
@@ -80,6 +81,7 @@ class PredictionsTest : public testing::Test {
   }
 
   fakes::ExperimentFolder folder_;
+  std::vector<Testbed> testbeds_;  // whose spaces are predicted
   std::filesystem::path path_ = folder_.path() / "m.toml";
 };
 
@@ -220,8 +222,9 @@ TEST_F(PredictionsTest, OtherRatesOfLinksAreAlternatives) {
         .alternatives();
   };
   const auto own = predict("");
-  // Of one host: 1/64, 1/16, 1/4 and 4 times the bandwidth within it.
-  ASSERT_EQ(own.size(), 4u);
+  // Of one host: 1/64, 1/16, 1/4 and 4 times the bandwidth within it, then
+  // another model.
+  ASSERT_EQ(own.size(), 5u);
   const auto& slower = own[2];
   const auto& faster = own[3];
   EXPECT_EQ(slower.assumption, "links within hosts x 0.25");
@@ -241,13 +244,42 @@ TEST_F(PredictionsTest, OtherRatesOfLinksAreAlternatives) {
   EXPECT_GT(slower.log_odds, -4.0);
 }
 
+// What makes the predictions wrong does not make it wrong.
+TEST_F(PredictionsTest, AnotherModelIsTheSameBesideChangedPredictions) {
+  const auto step_time_s = [this](const std::string& settings) {
+    const Predictions predictions = Predict(Read(kOther + settings));
+    const Predictions::Alternative another = predictions.alternatives().back();
+    EXPECT_TRUE(another.another_model);
+    std::vector<double> times_s = predictions.step_time_s;
+    for (std::size_t i = 0; i < times_s.size(); ++i) {
+      times_s[i] *= another.slowdown[i];
+    }
+    return times_s;
+  };
+  const std::vector<double> own = step_time_s("");
+  EXPECT_GT(std::ranges::max(own), 1.5 * std::ranges::min(own));
+  EXPECT_THAT(step_time_s("permute = true\ntime_factor = 2.0\n"),
+              Pointwise(testing::DoubleNear(1e-9), own));
+}
+
+TEST_F(PredictionsTest, AJobThatNoOtherModelKnowsHasLinksAsAlternatives) {
+  const auto alternatives =
+      Predict(ReadReplay("mine-8",
+                         "[workload]\nmodel = \"workloads/llama-3.2-1b.json\"\n"
+                         "batch_size = 64\nsequence_length = 1024\n"
+                         "lora_rank = 8\n"))
+          .alternatives();
+  ASSERT_EQ(alternatives.size(), 4u);
+  EXPECT_FALSE(alternatives.back().another_model);
+}
+
 TEST_F(PredictionsTest, BetweenHostsLinksHaveOtherRatesToo) {
   std::string text = fakes::SmallManifest(
       R"("predicted-order")",
       "trials = 3\nq_max = 4\n[predictions]\ncluster = \"a100-8x4\"\n");
   text.replace(text.find("a5000-8.toml"), 12, "h100-efa.toml\"\ngpus = 16 #");
   const auto alternatives = Predict(ReadText(text)).alternatives();
-  EXPECT_EQ(alternatives.size(), 24u);
+  EXPECT_EQ(alternatives.size(), 25u);
   EXPECT_EQ(alternatives.front().assumption,
             "links within hosts x 0.015625 and between hosts x 0.015625");
 }

@@ -99,6 +99,29 @@ TEST_F(PredictedMeanTest, TheLevelOfTheOtherModelCountsWhereItIsKnown) {
               1e-9);
 }
 
+TEST_F(PredictedMeanTest, ObservationsSayWhichOfItsModelsIsRight) {
+  Eigen::VectorXd other(x_.size());
+  std::vector<int> candidates, families;
+  for (int i = 0; i < x_.size(); ++i) {
+    other[i] = x_[i] + (i % 2 == 0 ? 1.0 : -1.0);
+    candidates.push_back(i);
+    families.push_back(i);
+  }
+  const ParametricMean mean = PredictedMean(x_, other, false, 0.0, 1.0);
+  const auto log_odds = [&](const Eigen::VectorXd& seen) {
+    return LogOddsOfOther(
+        mean, {candidates, seen, Eigen::VectorXd::Constant(seen.size(), 1e-4)},
+        families);
+  };
+  // At any level.
+  EXPECT_GT(log_odds(other.array() + 0.7), 3.0);
+  EXPECT_LT(log_odds(x_.array() - 0.7), -3.0);
+  const Eigen::VectorXd centers = CentersAtShare(mean, 1.0);
+  EXPECT_EQ(centers[0], mean.coefficients[0].log_center);
+  EXPECT_EQ(centers[1], 1.0);
+  EXPECT_EQ(centers[2], 1.0);
+}
+
 TEST_F(PredictedMeanTest, RejectsPredictionsThatAreNotFiniteAndPositive) {
   for (const double value : {0.0, -1.0}) {
     Eigen::VectorXd wrong = x_;
@@ -173,6 +196,19 @@ TEST_F(AlternativesTest, AnErrorFarBeyondAllOfThemLeavesNumbers) {
   wild << 0.0, 300.0, -300.0, 500.0;
   alternatives_.Weigh({{0, 2, 6, 8}, wild, Eigen::VectorXd::Constant(4, 1e-4)});
   EXPECT_TRUE(alternatives_.difference().allFinite());
+}
+
+// Of memory, say: links have nothing to do with it.
+TEST_F(AlternativesTest, AnotherTargetWeighsOtherModelsAlone) {
+  all_[1].another_model = true;
+  Alternatives alternatives(Eigen::VectorXd::Zero(12), all_,
+                            std::vector<int>(12));
+  EXPECT_NEAR(alternatives.another_model(), 0.25 / 1.5, 1e-12);
+  alternatives.Weigh({}, std::log(4.0));
+  EXPECT_NEAR(alternatives.another_model(), 1.0 / 2.25, 1e-12);
+  alternatives.Weigh({}, -100.0);
+  EXPECT_LT(alternatives.another_model(), 1e-9);
+  EXPECT_NEAR(alternatives.shares().front().probability, 0.2, 1e-9);
 }
 
 TEST_F(AlternativesTest, NeedADifferenceForEveryCandidate) {
