@@ -174,6 +174,7 @@ STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtr
 
 STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \
                       experiments/suite-8gpu.toml experiments/suite-32gpu.toml
+OUTCOMES = $(if $(OPPA_DATA),$(addprefix --outcomes ,$(wildcard $(OPPA_DATA)/measured/ultrascale_raw.csv)))
 
 study-calibration: build/release/build.ninja ## measure the calibration of the surrogates (REPEATS=12; OPPA_DATA adds measured tables)
 	@$(call compile,calibration_study)
@@ -214,10 +215,11 @@ study-stopping: program ## measure the estimate of the remaining gain and what s
 	@for manifest in $(STOPPING_MANIFESTS); do \
 	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
 	        --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) || exit; done
-	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
+	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping $(OUTCOMES)
 	@test -z "$(OPPA_DATA)" || { $(OPPA) run experiments/bad-predictions-ultrascale.toml --methods oppa-sim --no-report \
 	    --repeats $(or $(REPEATS),10) --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) && \
-	  scripts/stopping $(RESULTS)/study-stopping/bad-predictions-ultrascale --method 'oppa-sim*' --out $(RESULTS)/stopping/predictions; }
+	  scripts/stopping $(RESULTS)/study-stopping/bad-predictions-ultrascale --method 'oppa-sim*' --out $(RESULTS)/stopping/predictions \
+    $(OUTCOMES); }
 
 study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
 	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }

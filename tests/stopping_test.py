@@ -13,33 +13,48 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class StoppingTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        run = self.folder / "suite" / "a" / "oppa" / "1"
+        run.mkdir(parents=True)
+        (self.folder / "suite" / "experiment.json").write_text("{}")
+        (run.parent.parent / "problem.json").write_text('{"optimum_steps_per_s": 1.0}')
+        (run / "run.json").write_text(json.dumps({"finished": True}))
+        # A random trial, two that are stated to fit with P = 0.84, one with 0.5, and a crash, which says nothing.
+        trials = [("completed", None), ("terminated_early", 0.9), ("out_of_memory", 0.9), ("out_of_memory", 1.0),
+                  ("crashed", 0.9)]
+        (run / "trials.csv").write_text(
+            "trial,candidate,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome,exact_steps_per_s,"
+            "throughput_steps_per_s\n" + "".join(
+                f"{i},{i},8,1,1,0,{i},4,{outcome},0.5,0.5\n" for i, (outcome, _) in enumerate(trials, 1)))
+        (run / "fits.csv").write_text("trial,surrogate,parameter,value\n" + "".join(
+            f"{i},choice,memory_mean,{mean}\n{i},choice,memory_variance,0.01\n"
+            for i, (_, mean) in enumerate(trials, 1) if mean))
+
+    def fits(self, *flags):
+        out = self.folder / "out"
+        done = subprocess.run([sys.executable, ROOT / "scripts/stopping", self.folder / "suite", "--out", out, *flags],
+                              capture_output=True, text=True)
+        drawn = shutil.which("gnuplot") is not None
+        self.assertEqual(done.returncode, 0 if drawn else 1, done.stderr)
+        self.assertEqual((out / "fits.svg").exists(), drawn)
+        with open(out / "stopping.csv") as file:
+            return [(row["low"], row["n"], row["predicted"], row["observed"]) for row in csv.DictReader(file)
+                    if row["quantity"] == "fits"]
+
     def test_the_stated_probability_of_fitting_is_compared_with_what_happened(self):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            run = folder / "suite" / "a" / "oppa" / "1"
-            run.mkdir(parents=True)
-            (folder / "suite" / "experiment.json").write_text("{}")
-            (run.parent.parent / "problem.json").write_text('{"optimum_steps_per_s": 1.0}')
-            (run / "run.json").write_text(json.dumps({"finished": True}))
-            # A random trial, two that are stated to fit with P = 0.84, one with 0.5, and a crash, which says nothing.
-            trials = [("completed", None), ("terminated_early", 0.9), ("out_of_memory", 0.9), ("out_of_memory", 1.0),
-                      ("crashed", 0.9)]
-            (run / "trials.csv").write_text("trial,candidate,outcome,exact_steps_per_s,throughput_steps_per_s\n" + "".join(
-                f"{i},{i},{outcome},0.5,0.5\n" for i, (outcome, _) in enumerate(trials, 1)))
-            (run / "fits.csv").write_text("trial,surrogate,parameter,value\n" + "".join(
-                f"{i},choice,memory_mean,{mean}\n{i},choice,memory_variance,0.01\n"
-                for i, (_, mean) in enumerate(trials, 1) if mean))
-            out = folder / "out"
-            done = subprocess.run([sys.executable, ROOT / "scripts/stopping", folder / "suite", "--out", out],
-                                  capture_output=True, text=True)
-            drawn = shutil.which("gnuplot") is not None
-            self.assertEqual(done.returncode, 0 if drawn else 1, done.stderr)
-            self.assertEqual((out / "fits.svg").exists(), drawn)
-            with open(out / "stopping.csv") as file:
-                found = [(row["low"], row["n"], row["predicted"], row["observed"]) for row in csv.DictReader(file)
-                         if row["quantity"] == "fits"]
-            self.assertEqual(found, [("0.0", "3", "0.7276", "0.3333"), ("0.5", "1", "0.5000", "0.0000"),
-                                     ("0.8", "2", "0.8413", "0.5000")])
+        self.assertEqual(self.fits(), [("0.0", "3", "0.7276", "0.3333"), ("0.5", "1", "0.5000", "0.0000"),
+                                       ("0.8", "2", "0.8413", "0.5000")])
+
+    def test_a_failure_that_its_source_does_not_lay_to_memory_says_nothing_about_it(self):
+        outcomes = self.folder / "outcomes.csv"
+        outcomes.write_text("# jobs\nscenario,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome\n"
+                            "a,8,1,1,0,3,4,Other\na,8,1,1,0,4,4,OOM\nb,8,1,1,0,4,4,Other\n")
+        self.assertEqual(self.fits("--outcomes", outcomes), [("0.0", "2", "0.6707", "0.5000"),
+                                                             ("0.5", "1", "0.5000", "0.0000"),
+                                                             ("0.8", "1", "0.8413", "1.0000")])
 
 
 if __name__ == "__main__":
