@@ -123,10 +123,9 @@ std::optional<Predictions::Alternative> AnotherModel(
                                          : std::nullopt;
 }
 
-// The simulator's source, whose alternatives have AnotherModel among them.
-PredictionSource WithAnotherModel(PredictionSource simulated,
-                                  const View& view) {
-  simulated.predict = [view, predict = std::move(simulated.predict)] {
+// The source, with AnotherModel among its alternatives.
+PredictionSource WithAnotherModel(PredictionSource source, const View& view) {
+  source.predict = [view, predict = std::move(source.predict)] {
     Predictions predictions = predict();
     predictions.alternatives = [view, step_time_s = predictions.step_time_s,
                                 compute = std::move(predictions.alternatives)] {
@@ -139,7 +138,7 @@ PredictionSource WithAnotherModel(PredictionSource simulated,
     };
     return predictions;
   };
-  return simulated;
+  return source;
 }
 
 }  // namespace
@@ -174,8 +173,9 @@ PredictionsByName PredictionsOf(const ProblemSpec& problem,
       model.predict = [view, predict = std::move(model.predict)] {
         return predict();
       };
-      return SourceOf(settings, problem.name, *view.problem.space,
-                      std::move(model));
+      return WithAnotherModel(SourceOf(settings, problem.name,
+                                       *view.problem.space, std::move(model)),
+                              view);
     }
     if (settings.planner.empty()) {
       return WithAnotherModel(simulated(name), view);

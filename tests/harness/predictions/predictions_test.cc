@@ -639,6 +639,13 @@ TEST_F(EarlierJobsTest, ATrialPredictsTheCandidateThatSplitsTheModelAlike) {
   }
 }
 
+TEST_F(EarlierJobsTest, HaveAnotherModelAsAlternative) {
+  const auto alternatives =
+      Predict(OnTwiceTheGpus("from = [\"r\"]\n")).alternatives();
+  ASSERT_EQ(alternatives.size(), 1u);
+  EXPECT_TRUE(alternatives.front().another_model);
+}
+
 // A smaller model is no foreign job, and a slow one is, whatever its size.
 TEST_F(EarlierJobsTest, ARunIsHeldAgainstWhatItsOwnJobWasToTake) {
   const std::filesystem::path run = folder_.path() / "r/random/1";
