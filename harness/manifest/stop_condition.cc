@@ -1,10 +1,13 @@
 #include "harness/manifest/stop_condition.h"
 
 #include <cmath>
+#include <cstddef>
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "methods/remaining.h"
 
@@ -23,7 +26,7 @@ const StopCondition::Quantity StopCondition::kQuantities[] = {
     {"p_within_5", '>', &trials::Remaining::p_within_5},
 };
 
-StopCondition::StopCondition(std::string_view text) {
+StopCondition::Bound StopCondition::Parse(std::string_view text) {
   const auto fail = [&](const std::string& problem) {
     throw common::InputError(
         fmt::format("invalid condition '{}': {}; write for example "
@@ -35,20 +38,21 @@ StopCondition::StopCondition(std::string_view text) {
     fail("a comparison (< or >) is missing");
   }
   const std::string_view name = common::Trim(text.substr(0, comparison));
+  Bound bound;
   for (const Quantity& quantity : kQuantities) {
     if (quantity.name == name) {
-      quantity_ = &quantity;
+      bound.quantity = &quantity;
     }
   }
-  if (quantity_ == nullptr) {
+  if (bound.quantity == nullptr) {
     fail(
         fmt::format("unknown quantity '{}'; known: gain, p_within_1, "
                     "p_within_3, p_within_5",
                     name));
   }
-  if (quantity_->comparison != text[comparison]) {
-    fail(fmt::format("{} must be compared with {}", quantity_->name,
-                     quantity_->comparison));
+  if (bound.quantity->comparison != text[comparison]) {
+    fail(fmt::format("{} must be compared with {}", bound.quantity->name,
+                     bound.quantity->comparison));
   }
   std::string_view number = common::Trim(text.substr(comparison + 1));
   if (!number.ends_with('%')) {
@@ -56,30 +60,54 @@ StopCondition::StopCondition(std::string_view text) {
   }
   number = common::Trim(number.substr(0, number.size() - 1));
   try {
-    percent_ = number.empty() ? 0.0 : common::ParseDouble(number);
+    bound.percent = number.empty() ? 0.0 : common::ParseDouble(number);
   } catch (const std::invalid_argument&) {
-    percent_ = 0.0;
+    bound.percent = 0.0;
   }
-  if (!(percent_ > 0.0 && percent_ < 100.0)) {
+  if (!(bound.percent > 0.0 && bound.percent < 100.0)) {
     fail(fmt::format("'{}' must be a number above 0 and below 100", number));
   }
   const double highest = 100.0 * methods::HighestProbability();
-  if (quantity_->comparison == '>' && percent_ >= highest) {
+  if (bound.quantity->comparison == '>' && bound.percent >= highest) {
     fail(fmt::format(
         "no estimate of {} exceeds {:.2f}%, so the threshold must "
         "be at most {:.1f}%",
-        quantity_->name, highest, std::floor(10.0 * highest) / 10.0));
+        bound.quantity->name, highest, std::floor(10.0 * highest) / 10.0));
   }
+  return bound;
 }
 
-bool StopCondition::IsMet(const trials::Remaining& remaining) const {
-  const double percent = 100.0 * remaining.*(quantity_->value);
-  return quantity_->comparison == '<' ? percent < percent_ : percent > percent_;
+StopCondition::StopCondition(std::string_view text) {
+  constexpr std::string_view kAnd = " and ";
+  for (auto end = text.find(kAnd); end != std::string_view::npos;
+       end = text.find(kAnd)) {
+    bounds_.push_back(Parse(text.substr(0, end)));
+    text.remove_prefix(end + kAnd.size());
+  }
+  bounds_.push_back(Parse(text));
+}
+
+std::optional<StopCondition::Unmet> StopCondition::FirstUnmet(
+    const trials::Remaining& remaining) const {
+  for (const auto& [quantity, bound] : bounds_) {
+    const double percent = 100.0 * remaining.*(quantity->value);
+    if (!(quantity->comparison == '<' ? percent < bound : percent > bound)) {
+      return Unmet{quantity->name, percent, bound};
+    }
+  }
+  return std::nullopt;
 }
 
 std::string StopCondition::ToString() const {
-  return fmt::format("{} {} {}%", quantity_->name, quantity_->comparison,
-                     common::ExactText(percent_));
+  return fmt::format("{}",
+                     fmt::join(common::Map(bounds_,
+                                           [](const Bound& b) {
+                                             return fmt::format(
+                                                 "{} {} {}%", b.quantity->name,
+                                                 b.quantity->comparison,
+                                                 common::ExactText(b.percent));
+                                           }),
+                               " and "));
 }
 
 }  // namespace harness

@@ -132,23 +132,25 @@ class TuneRunner final : public trials::TrialRunner {
   }
 
   // "trial 3/20, 2.1/20 min, expected gain 4%: stops at 1%": the time at its
-  // start, and what ends the search.
+  // start, and what keeps the search from its end.
   [[nodiscard]] std::string Title(
       const std::string& name,
       const std::optional<trials::Remaining>& remaining) const {
     const harness::Budget& budget = job_.manifest().budget;
-    std::string stop =
-        budget.stop_when ? "stops when " + budget.stop_when->ToString() : "";
-    constexpr std::string_view kGain = "when gain <";
-    if (const auto at = stop.find(kGain); at != std::string::npos) {
-      stop.replace(at, kGain.size(), "at");
-    }
+    const auto unmet = remaining && budget.stop_when
+                           ? budget.stop_when->FirstUnmet(*remaining)
+                           : std::nullopt;
     return fmt::format(
-        "trial {}, {} min{}{}{}", name,
+        "trial {}, {} min{}", name,
         Of(std::round(elapsed_s_ / 6.0) / 10.0,
            budget.time_s / common::kSecondsPerMinute),
-        remaining ? ", " + plots::ExpectedGainText(*remaining) : "",
-        stop.empty() ? "" : (remaining ? ": " : ", "), stop);
+        !unmet ? ""
+               : fmt::format(", {}: stops at {:.3g}%",
+                             unmet->quantity == "gain"
+                                 ? plots::ExpectedGainText(*remaining)
+                                 : fmt::format("{} {:.2g}%", unmet->quantity,
+                                               unmet->percent),
+                             unmet->bound_percent));
   }
 
   // Of the trials or of the time, whichever ends first.
@@ -481,8 +483,7 @@ class Tuning {
     job_.Print("{}; the search ended: {}{}\n", Count(trials, "trial"),
                ToString(info.finish_reason),
                info.remaining
-                   ? fmt::format(" (expected gain of another trial {:.1f}%)",
-                                 100.0 * info.remaining->expected_gain)
+                   ? fmt::format(" ({})", plots::RemainingText(*info.remaining))
                    : "");
     PrintSpread();
   }

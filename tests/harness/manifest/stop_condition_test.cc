@@ -21,6 +21,17 @@ TEST(StopCondition, ComparesTheQuantityThatItNames) {
   EXPECT_FALSE(StopCondition("p_within_5 > 95%").IsMet({.p_within_5 = 0.95}));
 }
 
+TEST(StopCondition, IsMetWhereAllOfItsBoundsHold) {
+  const StopCondition both("gain < 1% and p_within_5>75.0%");
+  EXPECT_TRUE(both.IsMet({.expected_gain = 0.009, .p_within_5 = 0.76}));
+  EXPECT_FALSE(both.IsMet({.expected_gain = 0.009, .p_within_5 = 0.74}));
+  EXPECT_FALSE(both.IsMet({.expected_gain = 0.011, .p_within_5 = 0.76}));
+  EXPECT_EQ(
+      both.FirstUnmet({.expected_gain = 0.009, .p_within_5 = 0.5})->quantity,
+      "p_within_5");
+  EXPECT_EQ(both.ToString(), "gain < 1% and p_within_5 > 75%");
+}
+
 TEST(StopCondition, IgnoresSpacesAndTheFormOfTheNumber) {
   EXPECT_EQ(StopCondition("gain<1%").ToString(), "gain < 1%");
   EXPECT_EQ(StopCondition("  gain  <  0.50 % ").ToString(), "gain < 0.5%");
@@ -55,6 +66,8 @@ TEST(StopCondition, NamesTheErrorAndTheRemedy) {
   expect("gain < 0%", "'0' must be a number above 0 and below 100");
   expect("gain < 100%", "'100' must be");
   expect("gain < nan%", "'nan' must be");
+  expect("gain < 1% and", "a percentage must end in %");
+  expect("gain < 1% and ", "a comparison (< or >) is missing");
   expect("gain < 1% or p_within_5 > 90%", "must be a number");
 }
 
