@@ -580,7 +580,12 @@ class Session {
     measured.setup_s = std::max(
         measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
         0.0);
+    const Outcome told = measured.outcome;
     RejectImplausible(measured, testbed_.limits);
+    if (measured.outcome != told) {
+      throw InputError(measured.message +
+                       "; tell what was measured, or the outcome failed");
+    }
     return measured;
   }
 

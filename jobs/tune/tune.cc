@@ -246,7 +246,7 @@ class Tuning {
           "{}\n",
           likely->assumption, likely->probability,
           likely->assumption.starts_with("links")
-              ? "all_reduce_perf of nccl-tests measures these links"
+              ? "on GPUs, all_reduce_perf of nccl-tests measures these links"
               : "is the model, the GPU or the framework another one than the "
                 "predictions assume?");
     }
