@@ -215,6 +215,7 @@ std::optional<trials::Remaining> EstimateRemaining(
 
   // Joint samples.
   auto [incumbents, highest] = SampleTried(history, *incumbent);
+  const VectorXd found = highest;
   if (!candidates.empty()) {
     static const MatrixXf throughput_normals = Normals(1);
     static const MatrixXf memory_normals = Normals(2);
@@ -233,13 +234,14 @@ std::optional<trials::Remaining> EstimateRemaining(
                                    .cast<double>());
   }
   // Structured bindings cannot be captured by every compiler.
-  const auto within = [&incumbents = incumbents, &highest = highest](double x) {
+  const auto within = [&highest = highest](const VectorXd& value, double x) {
     return Tempered(static_cast<int>(
-        (incumbents.array() >= (1.0 - x) * highest.array()).count()));
+        (value.array() >= (1.0 - x) * highest.array()).count()));
   };
-  remaining.p_within_1 = within(0.01);
-  remaining.p_within_3 = within(0.03);
-  remaining.p_within_5 = within(0.05);
+  remaining.p_within_1 = within(incumbents, 0.01);
+  remaining.p_within_3 = within(incumbents, 0.03);
+  remaining.p_within_5 = within(incumbents, 0.05);
+  remaining.p_found_5 = within(found, 0.05);
   return remaining;
 }
 

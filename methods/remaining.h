@@ -22,6 +22,7 @@ namespace methods {
 //                   p = P(r_b >= (1 - x) max(r_b, r_i of every i with u_i <= 1
 //                                            and of every tried i)).
 //
+// and p_found_5 as P(within 0.05) with the highest tried r_i in place of r_b.
 // p is a share of kSamples joint posterior samples, with half a sample added to
 // either side. Samples are joint over the kJoint untried candidates with
 // the highest P(u <= 1) P(r > r_b), without those below 1e-4: siblings share

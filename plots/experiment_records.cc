@@ -290,9 +290,12 @@ std::map<int, trials::Remaining> RemainingByTrial(
 }
 
 std::string ExpectedGainText(const trials::Remaining& remaining) {
-  constexpr double kMost = 9.99;  // beyond that, the number says nothing
-  return remaining.expected_gain > kMost
-             ? "expected gain > 999%"
+  // Beyond these, the number says nothing.
+  constexpr double kMost = 9.99;
+  constexpr double kLeast = 1e-4;
+  return remaining.expected_gain > kMost ? "expected gain > 999%"
+         : remaining.expected_gain < kLeast
+             ? "expected gain < 0.01%"
              : fmt::format("expected gain {:.2g}%",
                            100.0 * remaining.expected_gain);
 }

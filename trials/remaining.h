@@ -18,6 +18,9 @@ struct Remaining {
   double p_within_1 = 0.0;
   double p_within_3 = 0.0;
   double p_within_5 = 0.0;
+  // That one of the tried candidates has at least 95%, whichever noise makes
+  // the incumbent: what another candidate may still change. Not recorded.
+  double p_found_5 = 0.0;
 
   friend bool operator==(const Remaining&, const Remaining&) = default;
 

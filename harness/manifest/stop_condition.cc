@@ -24,13 +24,14 @@ const StopCondition::Quantity StopCondition::kQuantities[] = {
     {"p_within_1", '>', &trials::Remaining::p_within_1},
     {"p_within_3", '>', &trials::Remaining::p_within_3},
     {"p_within_5", '>', &trials::Remaining::p_within_5},
+    {"p_found_5", '>', &trials::Remaining::p_found_5},
 };
 
 StopCondition::Bound StopCondition::Parse(std::string_view text) {
   const auto fail = [&](const std::string& problem) {
     throw common::InputError(
         fmt::format("invalid condition '{}': {}; write for example "
-                    "\"gain < 1%\" or \"p_within_5 > 90%\"",
+                    "\"gain < 1%\" or \"gain < 1% and p_within_5 > 90%\"",
                     text, problem));
   };
   const std::size_t comparison = text.find_first_of("<>");
@@ -47,7 +48,7 @@ StopCondition::Bound StopCondition::Parse(std::string_view text) {
   if (bound.quantity == nullptr) {
     fail(
         fmt::format("unknown quantity '{}'; known: gain, p_within_1, "
-                    "p_within_3, p_within_5",
+                    "p_within_3, p_within_5, p_found_5",
                     name));
   }
   if (bound.quantity->comparison != text[comparison]) {

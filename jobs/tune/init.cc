@@ -638,9 +638,9 @@ ManifestDraft DraftManifest(const InitOptions& options) {
                    "half as many more for the repeated measurements"},
                   {"trials", std::to_string(options.trials)},
                   {"q_max", std::to_string(options.steps), "steps of a trial"},
-                  {"stop_when", "\"gain < 1% and p_within_5 > 75%\"",
+                  {"stop_when", "\"gain < 1% and p_found_5 > 75%\"",
                    "expected of the best untried configuration, and the "
-                   "probability that the best tried one is within 5%"}}},
+                   "probability that one within 5% of the best was tried"}}},
        SlurmSection(options.nodes,
                     without_gpus ? draft.machine.size.gpus_per_node : 0)}};
 }

@@ -580,12 +580,17 @@ class Session {
     measured.setup_s = std::max(
         measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
         0.0);
-    const Outcome told = measured.outcome;
+    const Outcome outcome = measured.outcome;
+    const std::string reason = measured.message;
     RejectImplausible(measured, testbed_.limits);
-    if (measured.outcome != told) {
+    if (measured.outcome != outcome && (outcome == Outcome::kCompleted ||
+                                        outcome == Outcome::kTerminatedEarly)) {
       throw InputError(measured.message +
-                       "; tell what was measured, or the outcome failed");
+                       "; tell its step_times_s, or the outcome failed");
     }
+    // A failure is one, whatever was measured before.
+    measured.outcome = outcome;
+    measured.message = reason;
     return measured;
   }
 

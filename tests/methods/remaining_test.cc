@@ -231,6 +231,22 @@ TEST(Remaining, SpeedAndMemoryOfACandidateAreIndependent) {
               0.5 * kStddev / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
 }
 
+// Two configurations take the same time, and runs of each vary by 20%.
+TEST(Remaining, WhichOfThoseTriedIsTheBestIsNoReasonToTryAnother) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  process.Predict(prediction);
+  History history = OneTrial(space);
+  history.Add(MakeTrial(1, space[1], tests::Completed(1.0)));
+  history.set_run_variance(0.2 * 0.2);
+  const trials::Remaining remaining =
+      EstimateRemaining(history, prediction, process, process).value();
+  EXPECT_EQ(remaining.p_found_5, HighestProbability());
+  EXPECT_LT(remaining.p_within_5, 0.7);
+}
+
 // A trial of one step a second, and one that was stopped early and is faster:
 // the first is within x of it or it is not, as there is no noise.
 TEST(Remaining, WithinIsAShareOfTheHighestThroughput) {

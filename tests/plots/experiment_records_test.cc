@@ -264,6 +264,8 @@ TEST(Remaining, ReadsTheEstimatesOfEveryTrial) {
 }
 
 TEST(Remaining, IsOneLineOfText) {
+  EXPECT_EQ(ExpectedGainText({.expected_gain = 1e-58}),
+            "expected gain < 0.01%");
   EXPECT_EQ(RemainingText({.expected_gain = 0.00834, .p_within_5 = 0.931}),
             "expected gain 0.83%, within 5% of the optimum: 93%");
 }

@@ -18,6 +18,7 @@ TEST(StopCondition, ComparesTheQuantityThatItNames) {
   EXPECT_FALSE(StopCondition("p_within_1 > 90%").IsMet({.p_within_5 = 0.91}));
   EXPECT_TRUE(StopCondition("p_within_3 > 90%").IsMet({.p_within_3 = 0.91}));
   EXPECT_TRUE(StopCondition("p_within_5 > 95%").IsMet({.p_within_5 = 0.951}));
+  EXPECT_TRUE(StopCondition("p_found_5 > 75%").IsMet({.p_found_5 = 0.751}));
   EXPECT_FALSE(StopCondition("p_within_5 > 95%").IsMet({.p_within_5 = 0.95}));
 }
 

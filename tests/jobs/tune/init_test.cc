@@ -314,7 +314,7 @@ framework = "generic"
 time_minutes = 20  # half as many more for the repeated measurements
 trials = 24
 q_max = 20  # steps of a trial
-stop_when = "gain < 1% and p_within_5 > 75%"  # expected of the best untried configuration, and the probability that the best tried one is within 5%
+stop_when = "gain < 1% and p_found_5 > 75%"  # expected of the best untried configuration, and the probability that one within 5% of the best was tried
 )");
 }
 

@@ -364,6 +364,24 @@ TEST_F(ServeTest, StepsThatAreReportedNeedNotBeTold) {
   EXPECT_EQ(answers[5]["trial"]["step_time_s"], 1.5);
 }
 
+// Whatever its steps were.
+TEST_F(ServeTest, AFailureThatIsToldIsRecordedAsOneWithItsReason) {
+  const auto answers =
+      Answers(std::string(kAsk) +
+              R"({"op": "report", "trial": 1, "step_time_s": 1e-5})" + "\n" +
+              R"({"op": "tell", "trial": 1, "outcome": "out_of_memory", )"
+              R"("message": "CUDA"})" +
+              "\n" + kAsk +
+              R"({"op": "tell", "trial": 2, "outcome": "failed", )"
+              R"("peak_memory_bytes": 20, "message": "segfault"})" +
+              "\n" + R"({"op": "trials"})" + "\n");
+  const Json& trials = answers.back()["trials"];
+  ASSERT_EQ(trials.size(), 2u) << answers.back();
+  EXPECT_EQ(trials[0]["outcome"], "out_of_memory");
+  EXPECT_EQ(trials[1]["outcome"], "failed");
+  EXPECT_THAT(trials[1].dump(), HasSubstr("segfault"));
+}
+
 TEST_F(ServeTest, DescribesTheSpaceAndThePlan) {
   const std::vector<Json> answers = Answers(R"({"op": "space"})"
                                             "\n"
