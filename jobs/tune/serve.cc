@@ -581,16 +581,14 @@ class Session {
         measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
         0.0);
     const Outcome outcome = measured.outcome;
-    const std::string reason = measured.message;
+    std::string reason = measured.message;
     RejectImplausible(measured, testbed_.limits);
-    if (measured.outcome != outcome && (outcome == Outcome::kCompleted ||
-                                        outcome == Outcome::kTerminatedEarly)) {
-      throw InputError(measured.message +
-                       "; tell its step_times_s, or the outcome failed");
+    if (outcome != Outcome::kCompleted &&
+        outcome != Outcome::kTerminatedEarly) {
+      // A failure is one, whatever was measured before.
+      measured.outcome = outcome;
+      measured.message = std::move(reason);
     }
-    // A failure is one, whatever was measured before.
-    measured.outcome = outcome;
-    measured.message = reason;
     return measured;
   }
 
