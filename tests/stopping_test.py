@@ -48,7 +48,7 @@ class StoppingTest(unittest.TestCase):
         self.assertEqual(self.fits(), [("0.0", "3", "0.7276", "0.3333"), ("0.5", "1", "0.5000", "0.0000"),
                                        ("0.8", "2", "0.8413", "0.5000")])
 
-    def test_a_failure_that_its_source_does_not_lay_to_memory_says_nothing_about_it(self):
+    def test_a_failure_that_its_source_does_not_attribute_to_memory_says_nothing_about_it(self):
         outcomes = self.folder / "outcomes.csv"
         outcomes.write_text("# jobs\nscenario,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome\n"
                             "a,8,1,1,0,3,4,Other\na,8,1,1,0,4,4,OOM\nb,8,1,1,0,4,4,Other\n")

@@ -27,7 +27,7 @@ struct Predictions {
   std::vector<double> peak_memory_bytes;  // per GPU, largest over all ranks
   // Another assumption about the machine, or another model of the job.
   struct Alternative {
-    std::string assumption;  // "links within hosts x 0.25", "astra's model"
+    std::string assumption;  // "links within hosts x 0.25", "Astra's model"
     // log(its probability / that of the predictions), before any trial.
     double log_odds = 0.0;
     std::vector<double> slowdown;  // step time over step_time_s; [N], as above

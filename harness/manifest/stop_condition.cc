@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -46,10 +47,9 @@ StopCondition::Bound StopCondition::Parse(std::string_view text) {
     }
   }
   if (bound.quantity == nullptr) {
-    fail(
-        fmt::format("unknown quantity '{}'; known: gain, p_within_1, "
-                    "p_within_3, p_within_5, p_found_5",
-                    name));
+    fail(fmt::format(
+        "unknown quantity '{}'; known: {}", name,
+        fmt::join(common::Map(std::span(kQuantities), &Quantity::name), ", ")));
   }
   if (bound.quantity->comparison != text[comparison]) {
     fail(fmt::format("{} must be compared with {}", bound.quantity->name,

@@ -30,8 +30,9 @@ double CenterOf(const Eigen::VectorXd& values) {
 // log N(y; a + x + d, K) up to what all alternatives share, in O(n): K is a
 // diagonal and two levels of what is shared, each of which the Sherman-Morrison
 // formula removes. An empty d is 0.
-double LogLikelihood(const Observations& observed, const Eigen::VectorXd& x,
-                     const Eigen::VectorXd& difference,
+double LogLikelihood(const Observations& observed,
+                     const Eigen::Ref<const Eigen::VectorXd>& x,
+                     const Eigen::Ref<const Eigen::VectorXd>& difference,
                      const std::vector<int>& family_of) {
   // Sums of 1, e and e^2 over the variances of single observations, where e is
   // what x and d leave.
@@ -99,9 +100,9 @@ Eigen::VectorXd CentersAtShare(const ParametricMean& mean, double share) {
 
 double LogOddsOfOther(const ParametricMean& mean, const Observations& observed,
                       const std::vector<int>& families) {
-  const Eigen::VectorXd x = mean.features.col(1);
+  const auto x = mean.features.col(1);
   return LogLikelihood(observed, x, mean.features.col(2), families) -
-         LogLikelihood(observed, x, {}, families);
+         LogLikelihood(observed, x, Eigen::VectorXd(), families);
 }
 
 Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
@@ -120,7 +121,7 @@ Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
 
 void Alternatives::Weigh(const Observations& observed,
                          double log_odds_of_another) {
-  const double own = LogLikelihood(observed, x_, {}, families_);
+  const double own = LogLikelihood(observed, x_, Eigen::VectorXd(), families_);
   double largest = own;
   probability_.clear();
   for (const Alternative& each : all_) {
