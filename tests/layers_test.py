@@ -45,11 +45,11 @@ CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"(methods/(?!oppa/families)|planners/)[a-z_]+/")),
     (
         {
+            "harness/predictions/alternatives.cc",
+            "harness/predictions/alternatives.h",
             "harness/predictions/calibration.cc",
             "harness/predictions/calibration.h",
             "harness/predictions/earlier_jobs.cc",
-            "harness/predictions/link_rates.cc",
-            "harness/predictions/link_rates.h",
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
             "harness/predictions/predictions.cc",

@@ -1,4 +1,4 @@
-#include "harness/predictions/link_rates.h"
+#include "harness/predictions/alternatives.h"
 
 #include <algorithm>
 #include <cmath>
