@@ -7,7 +7,6 @@
 
 #include "common/quantiles.h"
 #include "surrogates/cost/cost_model.h"
-#include "surrogates/cost/predicted_prior.h"
 #include "surrogates/cost/shared_scale.h"
 #include "surrogates/gp/bounds.h"
 
@@ -55,10 +54,7 @@ FittedProcess::FittedProcess(const surrogates::EncodedSpace& space,
 
 void FittedProcess::SetPriors(const FitInput& input) {
   const Eigen::VectorXd& values = input.observations.value;
-  if (prior_.logarithmic()) {
-    process_.SetLogCenters(
-        surrogates::CentersAtShare(prior_, input.other_model ? 1.0 : 0.0));
-  } else if (prior_.shared_scale) {
+  if (prior_.shared_scale) {
     std::vector<int> at_most_one;
     for (const surrogates::Bound& bound : input.bounds) {
       if (!bound.at_least) {

@@ -21,8 +21,6 @@ struct FitInput {
   std::vector<surrogates::Bound> bounds = {};
   // A part of each observation that the process does not model, [n]; empty: 0.
   Eigen::VectorXd offset = {};
-  // Around a PredictedMean: expects all of its other model instead of nothing.
-  bool other_model = false;
 };
 
 // A Gaussian process around a prior mean.

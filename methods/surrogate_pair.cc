@@ -84,11 +84,13 @@ class ProcessMaker {
  public:
   ProcessMaker(const Problem& problem, const SurrogatePair::Options& options,
                const surrogates::EncodedSpace& space,
-               const trials::Predictions& predictions)
+               const trials::Predictions& predictions,
+               const std::vector<trials::Predictions::Alternative>& all)
       : problem_(problem),
         options_(options),
         space_(space),
-        predictions_(predictions) {}
+        predictions_(predictions),
+        alternatives_(all) {}
 
   [[nodiscard]] FittedProcess Throughput() const {
     const CostModelForm form = options_.throughput_prior;
@@ -111,15 +113,16 @@ class ProcessMaker {
   // Of the predicted throughputs.
   [[nodiscard]] surrogates::Alternatives Alternatives() const {
     if (options_.throughput_prior != CostModelForm::kPredicted ||
-        !predictions_.alternatives) {
+        alternatives_.empty()) {
       return {};
     }
     return {Predicted(),
-            common::Map(predictions_.alternatives(),
+            common::Map(alternatives_,
                         [](const trials::Predictions::Alternative& each) {
                           return surrogates::Alternative{
                               each.assumption, each.log_odds,
-                              -LogarithmOf(each.slowdown), each.another_model};
+                              -LogarithmOf(each.slowdown), each.another_model,
+                              !each.memory.empty()};
                         }),
             space_.families.of_candidate};
   }
@@ -153,15 +156,15 @@ class ProcessMaker {
           std::min(0.0, std::log(kLargestMinimum) - predicted.minCoeff());
       const surrogates::CostModelChoices choices =
           Choices(CostModelForm::kPhysical);
-      return {
-          space_,
-          surrogates::PredictedMean(
-              predicted,
-              LogarithmOf(surrogates::MemoryPrior(
-                  *problem_.space, Shape(), CostModelForm::kPhysical,
-                  std::numeric_limits<double>::infinity(), choices)),
-              choices.sizes.known(), shift, kMemoryLevelError - 0.5 * shift),
-          process};
+      return {space_,
+              surrogates::PredictedMean(
+                  predicted,
+                  LogarithmOf(surrogates::MemoryPrior(
+                      *problem_.space, Shape(), CostModelForm::kPhysical,
+                      std::numeric_limits<double>::infinity(), choices)),
+                  choices.sizes.known(), shift, kMemoryLevelError - 0.5 * shift,
+                  OtherMemory()),
+              process};
     }
     if (form == CostModelForm::kPhysical && options_.choices.typical_values) {
       process.fit.target_scale = kTypicalMemoryError;
@@ -181,6 +184,17 @@ class ProcessMaker {
     fit.length_scale = kResidualLengths;
     fit.family.scale = family_error;
     fit.family.log_stddev = kFamilyErrorLogStddev;
+  }
+
+  // The logarithm of the ratio of an alternative's peaks to the predicted ones;
+  // empty: all have those.
+  [[nodiscard]] Eigen::VectorXd OtherMemory() const {
+    for (const trials::Predictions::Alternative& each : alternatives_) {
+      if (!each.memory.empty()) {
+        return LogarithmOf(each.memory);
+      }
+    }
+    return {};
   }
 
   // The logarithm of the predicted values.
@@ -239,6 +253,7 @@ class ProcessMaker {
   const SurrogatePair::Options& options_;
   const surrogates::EncodedSpace& space_;
   const trials::Predictions& predictions_;
+  const std::vector<trials::Predictions::Alternative>& alternatives_;
 };
 
 trials::Predictions PredictionsFor(const Problem& problem,
@@ -274,6 +289,15 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                              const trials::Predictions& predictions)
+    : SurrogatePair(problem, options, predictions,
+                    predictions.alternatives
+                        ? predictions.alternatives()
+                        : std::vector<trials::Predictions::Alternative>()) {}
+
+SurrogatePair::SurrogatePair(
+    const Problem& problem, const Options& options,
+    const trials::Predictions& predictions,
+    const std::vector<trials::Predictions::Alternative>& alternatives)
     : capacity_bytes_(problem.machine.memory_bytes()),
       memory_log_stddev_(predictions.memory_log_stddev),
       options_(options),
@@ -283,12 +307,16 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
       throughput_(
-          ProcessMaker(problem, options, encoded_, predictions).Throughput()),
-      memory_(ProcessMaker(problem, options, encoded_, predictions).Memory()),
-      state_(ProcessMaker(problem, options, encoded_, predictions)
+          ProcessMaker(problem, options, encoded_, predictions, alternatives)
+              .Throughput()),
+      memory_(
+          ProcessMaker(problem, options, encoded_, predictions, alternatives)
+              .Memory()),
+      state_(ProcessMaker(problem, options, encoded_, predictions, alternatives)
                  .ModelState(memory_.prior())),
       alternatives_(
-          ProcessMaker(problem, options, encoded_, predictions).Alternatives()),
+          ProcessMaker(problem, options, encoded_, predictions, alternatives)
+              .Alternatives()),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     misspecification_ =
@@ -314,9 +342,8 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   if (logarithmic) {
     memory.observations.value = memory.observations.value.array().log();
   }
-  SetOffset(observed, memory.observations);
-  constexpr double kMoreProbable = 0.5;
-  memory.other_model = alternatives_.another_model() > kMoreProbable;
+  surrogates::FitSummary of_memory = memory_.Fit(memory);
+  SetOffset(observed);
   if (offset_.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of the remainder after the offset.
@@ -324,7 +351,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   }
   std::vector<Suggestion::Fit> fits = {
       {"throughput", throughput_.Fit(throughput)},
-      {"memory", memory_.Fit(memory)}};
+      {"memory", std::move(of_memory)}};
   for (const auto& [assumption, probability] : alternatives_.shares()) {
     fits.front().summary.parameters.push_back(
         {fmt::format("share[{}]", assumption), probability});
@@ -336,14 +363,18 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   return fits;
 }
 
-void SurrogatePair::SetOffset(const surrogates::Observations& observed,
-                              const surrogates::Observations& peaks) {
+void SurrogatePair::SetOffset(const surrogates::Observations& observed) {
   if (!alternatives_.empty()) {
-    alternatives_.Weigh(
-        observed, memory_.process().logarithmic()
-                      ? surrogates::LogOddsOfOther(memory_.prior(), peaks,
-                                                   families().of_candidate)
-                      : 0.0);
+    surrogates::Alternatives::Elsewhere by_memory;
+    if (memory_.process().logarithmic() &&
+        options_.fit.integrate_coefficients) {
+      // The places are those of surrogates::PredictedMean.
+      by_memory.another_model = memory_.process().LogOddsOfOne(2);
+      if (memory_.prior().size() > 3) {
+        by_memory.other_memory = memory_.process().LogOddsOfOne(3);
+      }
+    }
+    alternatives_.Weigh(observed, by_memory);
     offset_ = alternatives_.difference();
   }
   if (misspecification_.size() > 0 && observed.size() > 0) {

@@ -155,6 +155,10 @@ class SurrogatePair {
  private:
   SurrogatePair(const Problem& problem, const Options& options,
                 const trials::Predictions& predictions);
+  SurrogatePair(
+      const Problem& problem, const Options& options,
+      const trials::Predictions& predictions,
+      const std::vector<trials::Predictions::Alternative>& alternatives);
   // The processes at the observations and, after Believe, at running trials.
   struct Believers {
     surrogates::GaussianProcess throughput, memory;
@@ -162,10 +166,8 @@ class SurrogatePair {
     double best_value;
   };
   void Believe(const std::vector<int>& running);
-  // Sets offset_ by the throughputs and, for another model of the job, by the
-  // peaks.
-  void SetOffset(const surrogates::Observations& observed,
-                 const surrogates::Observations& peaks);
+  // Sets offset_ by the throughputs and by the memory process.
+  void SetOffset(const surrogates::Observations& observed);
   // Compares what the process predicts with the observations that it has not
   // seen.
   void Check(const surrogates::Observations& observed);

@@ -33,6 +33,9 @@ struct Predictions {
     std::vector<double> slowdown;  // step time over step_time_s; [N], as above
     // Where it is right, peak_memory_bytes are no better than step_time_s.
     bool another_model = false;
+    // Peak over peak_memory_bytes, as above; empty: the same, as for all but
+    // one of the alternatives at most.
+    std::vector<double> memory = {};
   };
   // Computes them, for methods that weigh them by trials; empty: none. The
   // search space must exist until then.

@@ -120,11 +120,15 @@ Eigen::VectorXd AtCenters(const ParametricMean& mean) {
 }
 
 // Replaces the mean of a target and its observations by those of its logarithm
-// around its values as predictions, as OPPA-SIM has them.
-void UsePredictions(ParametricMean& mean, Observations& observations) {
+// around its values as predictions, as OPPA-SIM has them. Memory has a term for
+// an assumption, too.
+void UsePredictions(ParametricMean& mean, Observations& observations,
+                    bool memory) {
   const Eigen::VectorXd predicted = AtCenters(mean).array().log();
   // Terms that know less: half of the spread.
-  mean = surrogates::PredictedMean(predicted, 0.5 * predicted, false, 0.0, 1.0);
+  mean = surrogates::PredictedMean(
+      predicted, 0.5 * predicted, false, 0.0, 1.0,
+      memory ? Eigen::VectorXd(predicted.cwiseAbs()) : Eigen::VectorXd());
   observations.noise_variance.array() /= observations.value.array().square();
   observations.value = observations.value.array().log();
 }
@@ -142,8 +146,8 @@ void TimeOppa(const Arguments& arguments, bool appends,
   Observations throughputs = Observe(space, throughput_mean, arguments.n, 0.1);
   Observations memories = Observe(space, memory_mean, arguments.n, 0.05);
   if (predicted) {
-    UsePredictions(throughput_mean, throughputs);
-    UsePredictions(memory_mean, memories);
+    UsePredictions(throughput_mean, throughputs, false);
+    UsePredictions(memory_mean, memories, true);
   }
   const double capacity = memories.value.mean();
   const double scale = predicted ? 0.025 : 0.025 * capacity;

@@ -52,62 +52,76 @@ std::string Assumption(int intra, int inter) {
                      std::pow(kStep, intra), std::pow(kStep, inter));
 }
 
-// The step times with links of other bandwidths.
-Eigen::ArrayXd TimesOf(const std::vector<SimulatedPart>& parts,
-                       Eigen::Index size, double intra, double inter) {
-  Eigen::ArrayXd times_s = Eigen::ArrayXd::Constant(size, std::nan(""));
+// The costs of every candidate after `change(training)`, over the predicted
+// ones.
+template <typename Change>
+trials::SimulatedCosts RatiosAfter(const Change& change,
+                                   const std::vector<SimulatedPart>& parts,
+                                   const trials::SimulatedCosts& predicted) {
+  const std::vector<double> unknown(predicted.step_time_s.size(), std::nan(""));
+  trials::SimulatedCosts ratios{unknown, unknown};
   for (const SimulatedPart& part : parts) {
     trials::SimulatedTraining training = part.training;
-    training.cluster =
-        WithBandwidths(std::move(training.cluster), intra, inter);
+    change(training);
     const trials::SimulatedCosts costs =
         PredictCosts(training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      times_s[part.candidates[i]] = costs.step_time_s[i];
+      const auto at = static_cast<std::size_t>(part.candidates[i]);
+      ratios.step_time_s[at] = costs.step_time_s[i] / predicted.step_time_s[at];
+      ratios.peak_memory_bytes[at] =
+          costs.peak_memory_bytes[i] / predicted.peak_memory_bytes[at];
     }
   }
-  return times_s;
+  return ratios;
 }
 
 // What the powers of one kind of links add to a step, from kSlowest on, in
 // units of the predicted times.
 using Added = std::vector<Eigen::ArrayXd>;
 
-// `times_of(factor)` simulates the steps. The time of what no computation hides
-// is linear in 1 / bandwidth, and at a sixteenth of it little is still hidden.
-template <typename TimesOfFactor>
-Added AddedBy(const Eigen::ArrayXd& predicted_s,
-              const TimesOfFactor& times_of) {
+// `slowdown_of(factor)` simulates the steps. The time of what no computation
+// hides is linear in 1 / bandwidth, and at a sixteenth of it little is still
+// hidden.
+template <typename SlowdownOfFactor>
+Added AddedBy(const SlowdownOfFactor& slowdown_of) {
   const auto added = [&](int power) -> Eigen::ArrayXd {
-    return times_of(std::pow(kStep, power)) / predicted_s - 1.0;
+    const std::vector<double> slowdown = slowdown_of(std::pow(kStep, power));
+    return Eigen::Map<const Eigen::ArrayXd>(slowdown.data(),
+                                            std::ssize(slowdown)) -
+           1.0;
   };
   const Eigen::ArrayXd sixteenth = added(-2);
   const Eigen::ArrayXd quarter = added(-1);
   constexpr double kBeyond = (64.0 - 16.0) / (16.0 - 4.0);
   return {sixteenth + kBeyond * (sixteenth - quarter), sixteenth, quarter,
-          Eigen::ArrayXd::Zero(predicted_s.size()), added(1)};
+          Eigen::ArrayXd::Zero(quarter.size()), added(1)};
 }
 
 }  // namespace
 
 std::vector<Predictions::Alternative> LinkAlternatives(
     const std::vector<SimulatedPart>& parts,
-    const std::vector<double>& step_time_s, bool another_machine) {
-  const Eigen::ArrayXd predicted_s = Eigen::Map<const Eigen::ArrayXd>(
-      step_time_s.data(), std::ssize(step_time_s));
-  const Eigen::Index size = predicted_s.size();
+    const trials::SimulatedCosts& predicted, bool another_machine) {
+  const auto size = std::ssize(predicted.step_time_s);
   const bool one_host =
       std::ranges::all_of(parts, [](const SimulatedPart& part) {
         return part.training.cluster.nodes == 1;
       });
-  const Added within = AddedBy(predicted_s, [&](double factor) {
-    return TimesOf(parts, size, factor, 1.0);
-  });
+  const auto slowdown_with = [&](double intra, double inter) {
+    return RatiosAfter(
+               [=](trials::SimulatedTraining& training) {
+                 training.cluster =
+                     WithBandwidths(std::move(training.cluster), intra, inter);
+               },
+               parts, predicted)
+        .step_time_s;
+  };
+  const Added within =
+      AddedBy([&](double factor) { return slowdown_with(factor, 1.0); });
   Added between;
   if (!one_host) {
-    between = AddedBy(predicted_s, [&](double factor) {
-      return TimesOf(parts, size, 1.0, factor);
-    });
+    between =
+        AddedBy([&](double factor) { return slowdown_with(1.0, factor); });
   }
   std::vector<Predictions::Alternative> alternatives;
   for (int i = kSlowest; i <= kFastest; ++i) {
@@ -129,6 +143,24 @@ std::vector<Predictions::Alternative> LinkAlternatives(
     }
   }
   return alternatives;
+}
+
+Predictions::Alternative OtherAttention(
+    const std::vector<SimulatedPart>& parts,
+    const trials::SimulatedCosts& predicted) {
+  constexpr double kOdds = 0.1;
+  trials::SimulatedCosts ratios = RatiosAfter(
+      [](trials::SimulatedTraining& training) {
+        bool& fused = training.framework.kernels.flash_attention;
+        fused = !fused;
+      },
+      parts, predicted);
+  return {.assumption = parts.front().training.framework.kernels.flash_attention
+                            ? "attention that stores its scores"
+                            : "fused attention",
+          .log_odds = std::log(kOdds),
+          .slowdown = std::move(ratios.step_time_s),
+          .memory = std::move(ratios.peak_memory_bytes)};
 }
 
 }  // namespace harness

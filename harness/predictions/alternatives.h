@@ -1,4 +1,5 @@
-// Alternatives to simulated predictions: links with other rates.
+// Alternatives to simulated predictions: links with other rates, and attention
+// of another kind.
 
 #pragma once
 
@@ -34,10 +35,23 @@ struct SimulatedPart {
 // what 1/64 adds is linear in 1 / bandwidth beyond 1/16. In large spaces, only
 // one of the two kinds differs.
 //
-// Shapes: step_time_s is what is predicted of every candidate, [N], each of
-// which is in one part at most; slowdowns are NaN where it is.
+// Shapes: `predicted` is of every candidate, [N], each of which is in one part
+// at most; ratios to it are NaN where it is.
 [[nodiscard]] std::vector<trials::Predictions::Alternative> LinkAlternatives(
     const std::vector<SimulatedPart>& parts,
-    const std::vector<double>& step_time_s, bool another_machine);
+    const trials::SimulatedCosts& predicted, bool another_machine);
+
+// The job where attention stores its scores, if that of the framework is fused,
+// and where it is fused, if it stores them. Stacks whose name says the one do
+// the other: for a mask, head size or precision that the fused kernels do not
+// take, a GPU that is too old, or an option that somebody left out. Memory
+// tells: without recomputation, scores may need as much as everything else.
+// The odds of 0.1 are a choice, which
+// docs/decisions/0028-attention-of-another-kind.md varies.
+//
+// Shapes: as above.
+[[nodiscard]] trials::Predictions::Alternative OtherAttention(
+    const std::vector<SimulatedPart>& parts,
+    const trials::SimulatedCosts& predicted);
 
 }  // namespace harness

@@ -176,6 +176,20 @@ void Permute(const std::vector<std::size_t>& order,
   values = std::move(permuted);
 }
 
+// Ratios to predictions that were filled and, with an order, permuted; empty:
+// there are none.
+void ChangeAlike(const std::vector<std::vector<int>>& cells,
+                 const std::vector<std::size_t>& order,
+                 std::vector<double>& ratios) {
+  if (ratios.empty()) {
+    return;
+  }
+  FillRejected(cells, ratios);
+  if (!order.empty()) {
+    Permute(order, ratios);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> PredictionNames(const TomlTable& predictions) {
@@ -320,10 +334,8 @@ PredictionSource SourceOf(const PredictionSettings& settings,
                                   compute = predictions.alternatives] {
         auto alternatives = compute();
         for (Predictions::Alternative& each : alternatives) {
-          FillRejected(cells, each.slowdown);
-          if (!order.empty()) {
-            Permute(order, each.slowdown);
-          }
+          ChangeAlike(cells, order, each.slowdown);
+          ChangeAlike(cells, order, each.memory);
         }
         return alternatives;
       };

@@ -147,11 +147,14 @@ Predictions PredictParts(
   const auto size = static_cast<std::size_t>(space.size());
   Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
                           .peak_memory_bytes = std::vector(size, std::nan(""))};
-  std::vector<double> uncalibrated_s(size, std::nan(""));
+  trials::SimulatedCosts uncalibrated{predictions.step_time_s,
+                                      predictions.peak_memory_bytes};
   for (const SimulatedPart& part : *parts) {
     trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      uncalibrated_s[part.candidates[i]] = costs.step_time_s[i];
+      const auto at = static_cast<std::size_t>(part.candidates[i]);
+      uncalibrated.step_time_s[at] = costs.step_time_s[i];
+      uncalibrated.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
     }
     if (calibration) {
       CalibrateTimes(part.training, *calibration, costs);
@@ -163,8 +166,10 @@ Predictions PredictParts(
     }
   }
   predictions.alternatives = [parts, another_machine,
-                              step_time_s = std::move(uncalibrated_s)] {
-    return LinkAlternatives(*parts, step_time_s, another_machine);
+                              uncalibrated = std::move(uncalibrated)] {
+    auto alternatives = LinkAlternatives(*parts, uncalibrated, another_machine);
+    alternatives.push_back(OtherAttention(*parts, uncalibrated));
+    return alternatives;
   };
   if (calibration && calibration->memory_log_stddev > 0.0) {
     predictions.memory_log_stddev = calibration->memory_log_stddev;

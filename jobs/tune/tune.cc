@@ -247,6 +247,9 @@ class Tuning {
           likely->assumption, likely->probability,
           likely->assumption.starts_with("links")
               ? "on GPUs, all_reduce_perf of nccl-tests measures these links"
+          : likely->assumption.starts_with("attention")
+              ? "is fused attention (FlashAttention) off, or does it not take "
+                "the mask, the head size, the precision or the GPU?"
               : "is the model, the GPU or the framework another one than the "
                 "predictions assume?");
     }

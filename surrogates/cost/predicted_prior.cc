@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kSlopeStddev = 0.1;
 constexpr double kDifferenceStddev = 0.3;
+constexpr double kAssumptionStddev = 0.5;
 
 // Of Alternatives: deviations of the level of observations, of what a family
 // shares and of one observation, and the smallest share that is shown.
@@ -71,8 +72,8 @@ double LogLikelihood(const Observations& observed,
 }  // namespace
 
 ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
-                             bool level_of_y, double shift,
-                             double level_stddev) {
+                             bool level_of_y, double shift, double level_stddev,
+                             const Eigen::VectorXd& z) {
   if (x.size() == 0 || x.size() != y.size() || !x.allFinite() ||
       !y.allFinite()) {
     throw std::invalid_argument(
@@ -80,7 +81,7 @@ ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
   }
   ParametricMean mean;
   mean.link = ParametricMean::Link::kLogLinear;
-  mean.features.setOnes(x.size(), 3);
+  mean.features.setOnes(x.size(), z.size() > 0 ? 4 : 3);
   const double level = CenterOf(x);
   mean.features.col(1) = x.array() - level;
   mean.features.col(2) = y - x;
@@ -90,19 +91,11 @@ ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
   mean.coefficients = {{"level", level + shift, level_stddev},
                        {"slope", 1.0, kSlopeStddev},
                        {"difference", 0.0, kDifferenceStddev}};
+  if (z.size() > 0) {
+    mean.features.col(3) = z;
+    mean.coefficients.push_back({"assumption", 0.0, kAssumptionStddev});
+  }
   return mean;
-}
-
-Eigen::VectorXd CentersAtShare(const ParametricMean& mean, double share) {
-  return Eigen::Vector3d(mean.coefficients[0].log_center,
-                         mean.coefficients[1].log_center, share);
-}
-
-double LogOddsOfOther(const ParametricMean& mean, const Observations& observed,
-                      const std::vector<int>& families) {
-  const auto x = mean.features.col(1);
-  return LogLikelihood(observed, x, mean.features.col(2), families) -
-         LogLikelihood(observed, x, Eigen::VectorXd(), families);
 }
 
 Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
@@ -116,17 +109,18 @@ Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
     }
     each.difference.array() -= CenterOf(each.difference);
   }
-  Weigh({});
+  Weigh({}, {});
 }
 
 void Alternatives::Weigh(const Observations& observed,
-                         double log_odds_of_another) {
+                         const Elsewhere& elsewhere) {
   const double own = LogLikelihood(observed, x_, Eigen::VectorXd(), families_);
   double largest = own;
   probability_.clear();
   for (const Alternative& each : all_) {
     probability_.push_back(
-        each.log_odds + (each.another_model ? log_odds_of_another : 0.0) +
+        each.log_odds + (each.another_model ? elsewhere.another_model : 0.0) +
+        (each.other_memory ? elsewhere.other_memory : 0.0) +
         LogLikelihood(observed, x_, each.difference, families_));
     largest = std::max(largest, probability_.back());
   }
@@ -154,14 +148,6 @@ std::vector<Alternatives::Share> Alternatives::shares() const {
   }
   std::ranges::stable_sort(shares, std::ranges::greater{}, &Share::probability);
   return shares;
-}
-
-double Alternatives::another_model() const {
-  double sum = 0.0;
-  for (std::size_t h = 0; h < all_.size(); ++h) {
-    sum += all_[h].another_model ? probability_[h] : 0.0;
-  }
-  return sum;
 }
 
 }  // namespace surrogates

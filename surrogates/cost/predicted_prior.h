@@ -15,40 +15,35 @@ namespace surrogates {
 // The mean of the logarithm of a target, throughput or memory, around its
 // logarithm x by predictions, which another model's logarithm y corrects,
 //
-//   m = a + b (x - med x) + c d,   d = y - x (- med d unless level_of_y),
-//   a ~ N(med x + shift, level_stddev^2),  b ~ N(1, 0.1^2),  c ~ N(0, 0.3^2).
+//   m = a + b (x - med x) + c d + e z,   d = y - x (- med d unless level_of_y),
+//   a ~ N(med x + shift, level_stddev^2),  b ~ N(1, 0.1^2),  c ~ N(0, 0.3^2),
+//   e ~ N(0, 0.5^2).
 //
 // The errors of predictions are mostly ratios, and those of two models nearly
 // independent: their average is better than either where neither was fitted,
 // and worse than the one that was. So c starts at the predictions alone. It
 // reaches y at c = 1, three deviations away, where predictions are useless.
 // With level_of_y, that includes the level of y: the memory of a described job.
+// z, if there is one, is what another assumption adds to x.
 //
-// Source: own; docs/decisions/0024-residual-process.md.
-// Shapes: x and y are [N], features is [N, 3].
+// Source: own; docs/decisions/0024-residual-process.md and
+// 0028-attention-of-another-kind.md.
+// Shapes: x, y and z are [N], features is [N, 3], or [N, 4] with z.
 // Errors: throws std::invalid_argument for logarithms that are not finite.
 [[nodiscard]] ParametricMean PredictedMean(const Eigen::VectorXd& x,
                                            const Eigen::VectorXd& y,
                                            bool level_of_y, double shift,
-                                           double level_stddev);
-
-// The centers of the coefficients of a PredictedMean where `share` is expected
-// of c.
-[[nodiscard]] Eigen::VectorXd CentersAtShare(const ParametricMean& mean,
-                                             double share);
-
-// log p(y | x + d) - log p(y | x) of a PredictedMean, with the errors of
-// Alternatives; `families` is that of every candidate, [N].
-[[nodiscard]] double LogOddsOfOther(const ParametricMean& mean,
-                                    const Observations& observed,
-                                    const std::vector<int>& families);
+                                           double level_stddev,
+                                           const Eigen::VectorXd& z = {});
 
 // x + difference, up to a constant, in the place of x.
 struct Alternative {
   std::string assumption;
   double log_odds = 0.0;       // log(P(this) / P(x)), without observations
   Eigen::VectorXd difference;  // [N]
-  bool another_model = false;  // see trials::Predictions
+  // See trials::Predictions.
+  bool another_model = false;
+  bool other_memory = false;
 };
 
 // Alternatives to x, weighed by observations y_i, of which those of a family
@@ -70,9 +65,13 @@ class Alternatives {
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
-  // Weighs the alternatives by logarithms of the target, and other models by
-  // their log odds in another target, too.
-  void Weigh(const Observations& observed, double log_odds_of_another = 0.0);
+  // What another target adds to the log odds of such alternatives.
+  struct Elsewhere {
+    double another_model = 0.0;
+    double other_memory = 0.0;
+  };
+  // Weighs the alternatives by logarithms of the target, and by another one.
+  void Weigh(const Observations& observed, const Elsewhere& elsewhere);
 
   // The probability of an alternative.
   struct Share {
@@ -81,8 +80,6 @@ class Alternatives {
   };
   // Those of at least 5%, the most probable first; without x itself.
   [[nodiscard]] std::vector<Share> shares() const;
-  // The probability of another model.
-  [[nodiscard]] double another_model() const;
   // The mean of the difference, sum_h p(h) d_h, and its variance; [N].
   [[nodiscard]] const Eigen::VectorXd& difference() const {
     return difference_;

@@ -336,6 +336,17 @@ Eigen::MatrixXd GaussianProcess::JointCovariance(
   return posterior_.JointCovariance(*space_, mean_, candidates);
 }
 
+// The density of the posterior at 1 over that at 0, over the same of the prior.
+double GaussianProcess::LogOddsOfOne(Eigen::Index j) const {
+  const auto log_ratio = [](double mean, double stddev) {
+    return (mean - 0.5) / (stddev * stddev);
+  };
+  const ParametricMean::Coefficient& prior = mean_.coefficients[j];
+  return log_ratio(hyperparameters().log_coefficients[j],
+                   posterior_.LogCoefficientStddev(j)) -
+         log_ratio(prior.log_center, prior.log_stddev);
+}
+
 Prediction GaussianProcess::LeaveOneOut() const {
   return posterior_.LeaveOneOut(observations_.value);
 }

@@ -137,6 +137,12 @@ class GaussianProcess {
     return posterior_.hyperparameters();
   }
 
+  // log p(observations | c_j = 1) - log p(observations | c_j = 0) for a
+  // coefficient of a kLogLinear mean that is integrated over.
+  // Source: Dickey (1971), "The weighted likelihood ratio, linear hypotheses on
+  // normal location parameters".
+  [[nodiscard]] double LogOddsOfOne(Eigen::Index j) const;
+
   // Whether the target is a logarithm.
   [[nodiscard]] bool logarithmic() const { return mean_.logarithmic(); }
 

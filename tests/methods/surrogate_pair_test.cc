@@ -1,6 +1,7 @@
 #include "methods/surrogate_pair.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -367,6 +368,59 @@ TEST_F(SurrogatePairTest, OneFailureCorrectsItsKindAndNotTheOthers) {
   history.Add(MakeTrial(63, space_[63], tests::OutOfMemory()));
   EXPECT_GT(share_of(8), 0.9);
   EXPECT_LT(share_of(1), 0.85);
+}
+
+// Of an assumption by which every other candidate needs twice as much. Two of
+// these failed.
+TEST_F(SurrogatePairTest,
+       AnAssumptionThatExplainsFailuresHoldsForAllOfItsKind) {
+  const auto fit = [this](bool has_alternative) {
+    problem_.predict = [this, has_alternative](const std::string& source) {
+      trials::Predictions predictions = tests::PredictionsBy(
+          space_.size(),
+          [](int) { return std::pair(1.0, 0.55 * kCapacity); })(source);
+      if (has_alternative) {
+        predictions.alternatives = [this] {
+          trials::Predictions::Alternative stored{
+              .assumption = "stored scores",
+              .log_odds = std::log(0.1),
+              .slowdown = std::vector(64, 1.0)};
+          for (int i = 0; i < space_.size(); ++i) {
+            stored.memory.push_back((i / 8 + i) % 2 == 1 ? 2.0 : 1.0);
+          }
+          return std::vector{stored};
+        };
+      }
+      return predictions;
+    };
+    SurrogatePair pair(
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
+    History history(space_.size());
+    for (const int candidate : {0, 20, 38}) {
+      history.Add(MakeTrial(candidate, space_[candidate],
+                            tests::Completed(1.0, 0.55 * kCapacity)));
+    }
+    for (const int candidate : {12, 37}) {
+      history.Add(
+          MakeTrial(candidate, space_[candidate], tests::OutOfMemory()));
+    }
+    double share = 0.0;
+    for (const Suggestion::Fit& each : pair.Fit(history)) {
+      for (const auto& parameter : each.summary.parameters) {
+        share =
+            parameter.name == "share[stored scores]" ? parameter.value : share;
+      }
+    }
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    return std::array{memory.mean[21], memory.mean[22], share};
+  };
+  const auto [kin, other, share] = fit(true);
+  EXPECT_GT(kin, 0.95);
+  EXPECT_LT(other, 0.65);
+  EXPECT_GT(share, 0.5);
+  EXPECT_LT(fit(false)[0], 0.9);
 }
 
 // Also where all of them are predicted to exceed the capacity.

@@ -223,8 +223,8 @@ TEST_F(PredictionsTest, OtherRatesOfLinksAreAlternatives) {
   };
   const auto own = predict("");
   // Of one host: 1/64, 1/16, 1/4 and 4 times the bandwidth within it, then
-  // another model.
-  ASSERT_EQ(own.size(), 5u);
+  // another attention and another model.
+  ASSERT_EQ(own.size(), 6u);
   const auto& slower = own[2];
   const auto& faster = own[3];
   EXPECT_EQ(slower.assumption, "links within hosts x 0.25");
@@ -269,8 +269,43 @@ TEST_F(PredictionsTest, AJobThatNoOtherModelKnowsHasLinksAsAlternatives) {
                          "batch_size = 64\nsequence_length = 1024\n"
                          "lora_rank = 8\n"))
           .alternatives();
-  ASSERT_EQ(alternatives.size(), 4u);
+  ASSERT_EQ(alternatives.size(), 5u);
   EXPECT_FALSE(alternatives.back().another_model);
+}
+
+TEST_F(PredictionsTest, AttentionOfAnotherKindNeedsOtherMemory) {
+  const auto alternative = [this](const std::string& framework) {
+    return Predict(
+               ReadReplay("mine-8",
+                          "[workload]\nmodel = \"workloads/llama-3.2-1b.json\""
+                          "\nbatch_size = 64\nsequence_length = 4096\n"
+                          "[predictions]\nframework = \"" +
+                              framework + "\"\n"))
+        .alternatives()[4];
+  };
+  const auto stored = alternative("megatron-core");
+  EXPECT_EQ(stored.assumption, "attention that stores its scores");
+  EXPECT_GT(std::ranges::min(stored.memory), 1.2);
+  const auto fused = alternative("megatron-deepspeed");
+  EXPECT_EQ(fused.assumption, "fused attention");
+  EXPECT_LT(std::ranges::max(fused.memory), 0.9);
+  EXPECT_LT(std::ranges::max(fused.slowdown), 1.0);
+}
+
+TEST_F(PredictionsTest, AnAlternativeIsPermutedWithItsPredictions) {
+  const auto peaks = [this](const std::string& settings) {
+    const Predictions predictions = Predict(Read(kOther + settings));
+    std::vector<double> bytes = predictions.peak_memory_bytes;
+    for (const Predictions::Alternative& each : predictions.alternatives()) {
+      for (std::size_t i = 0; i < each.memory.size(); ++i) {
+        bytes[i] *= each.memory[i];
+      }
+    }
+    std::ranges::sort(bytes);
+    return bytes;
+  };
+  EXPECT_THAT(peaks("permute = true\n"),
+              Pointwise(testing::DoubleNear(1.0), peaks("")));
 }
 
 TEST_F(PredictionsTest, BetweenHostsLinksHaveOtherRatesToo) {
@@ -279,7 +314,7 @@ TEST_F(PredictionsTest, BetweenHostsLinksHaveOtherRatesToo) {
       "trials = 3\nq_max = 4\n[predictions]\ncluster = \"a100-8x4\"\n");
   text.replace(text.find("a5000-8.toml"), 12, "h100-efa.toml\"\ngpus = 16 #");
   const auto alternatives = Predict(ReadText(text)).alternatives();
-  EXPECT_EQ(alternatives.size(), 25u);
+  EXPECT_EQ(alternatives.size(), 26u);
   EXPECT_EQ(alternatives.front().assumption,
             "links within hosts x 0.015625 and between hosts x 0.015625");
 }

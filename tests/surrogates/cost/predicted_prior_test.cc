@@ -99,27 +99,41 @@ TEST_F(PredictedMeanTest, TheLevelOfTheOtherModelCountsWhereItIsKnown) {
               1e-9);
 }
 
+// Every other candidate needs more by the other model, and more by the
+// assumption.
 TEST_F(PredictedMeanTest, ObservationsSayWhichOfItsModelsIsRight) {
-  Eigen::VectorXd other(x_.size());
-  std::vector<int> candidates, families;
-  for (int i = 0; i < x_.size(); ++i) {
-    other[i] = x_[i] + (i % 2 == 0 ? 1.0 : -1.0);
-    candidates.push_back(i);
-    families.push_back(i);
-  }
-  const ParametricMean mean = PredictedMean(x_, other, false, 0.0, 1.0);
-  const auto log_odds = [&](const Eigen::VectorXd& seen) {
-    return LogOddsOfOther(
-        mean, {candidates, seen, Eigen::VectorXd::Constant(seen.size(), 1e-4)},
-        families);
+  const Eigen::VectorXd parity = Eigen::VectorXd::NullaryExpr(
+      kSize, [](Eigen::Index i) { return i % 2 == 0 ? 1.0 : 0.0; });
+  const Eigen::VectorXd z = std::log(2.0) * parity;
+  const auto log_odds = [&](const Eigen::VectorXd& y,
+                            const Eigen::VectorXd& other,
+                            const Eigen::VectorXd& truth,
+                            const std::vector<int>& seen, int coefficient) {
+    GaussianProcess process(space_,
+                            PredictedMean(x_, y, false, 0.0, 0.3, other),
+                            {.target_scale = 0.1});
+    process.Fit({seen, truth(seen),
+                 Eigen::VectorXd::Constant(
+                     static_cast<Eigen::Index>(seen.size()), 1e-6)});
+    return process.LogOddsOfOne(coefficient);
   };
+  const auto of_model = [&](const Eigen::VectorXd& truth,
+                            const std::vector<int>& seen) {
+    return log_odds(x_ + parity, {}, truth, seen, 2);
+  };
+  EXPECT_NEAR(of_model(x_, {}), 0.0, 1e-9);
   // At any level.
-  EXPECT_GT(log_odds(other.array() + 0.7), 3.0);
-  EXPECT_LT(log_odds(x_.array() - 0.7), -3.0);
-  const Eigen::VectorXd centers = CentersAtShare(mean, 1.0);
-  EXPECT_EQ(centers[0], mean.coefficients[0].log_center);
-  EXPECT_EQ(centers[1], 1.0);
-  EXPECT_EQ(centers[2], 1.0);
+  EXPECT_GT(of_model(x_.array() + parity.array() + 0.3, {2, 5, 8, 11}), 3.0);
+  EXPECT_LT(of_model(x_.array() - 0.3, {2, 5, 8, 11}), -3.0);
+  const auto of_assumption = [&](const Eigen::VectorXd& truth,
+                                 const std::vector<int>& seen) {
+    return log_odds(nothing_, z, truth, seen, 3);
+  };
+  EXPECT_NEAR(of_assumption(x_, {}), 0.0, 1e-9);
+  EXPECT_GT(of_assumption(x_ + z, {2, 5, 8, 11}), 3.0);
+  EXPECT_LT(of_assumption(x_, {2, 5, 8, 11}), -3.0);
+  // One kind alone may have another level.
+  EXPECT_LT(std::abs(of_assumption(x_ + z, {2, 8})), 2.5);
 }
 
 TEST_F(PredictedMeanTest, RejectsPredictionsThatAreNotFiniteAndPositive) {
@@ -156,7 +170,8 @@ class AlternativesTest : public testing::Test {
   void Observe(const std::vector<int>& seen, double level) {
     const auto n = static_cast<Eigen::Index>(seen.size());
     alternatives_.Weigh({seen, all_[0].difference(seen).array() + level,
-                         Eigen::VectorXd::Constant(n, 1e-4)});
+                         Eigen::VectorXd::Constant(n, 1e-4)},
+                        {});
   }
 
   // What candidates of the families 3, 4 and 5 lose to the others.
@@ -194,21 +209,33 @@ TEST_F(AlternativesTest, AreNotLearnedFromOneFamily) {
 TEST_F(AlternativesTest, AnErrorFarBeyondAllOfThemLeavesNumbers) {
   Eigen::VectorXd wild(4);
   wild << 0.0, 300.0, -300.0, 500.0;
-  alternatives_.Weigh({{0, 2, 6, 8}, wild, Eigen::VectorXd::Constant(4, 1e-4)});
+  alternatives_.Weigh({{0, 2, 6, 8}, wild, Eigen::VectorXd::Constant(4, 1e-4)},
+                      {});
   EXPECT_TRUE(alternatives_.difference().allFinite());
 }
 
 // Of memory, say: links have nothing to do with it.
-TEST_F(AlternativesTest, AnotherTargetWeighsOtherModelsAlone) {
+TEST_F(AlternativesTest, AnotherTargetWeighsWhatChangesIt) {
+  const auto probability = [this](const Alternatives::Elsewhere& elsewhere) {
+    Alternatives alternatives(Eigen::VectorXd::Zero(12), all_,
+                              std::vector<int>(12));
+    alternatives.Weigh({}, elsewhere);
+    for (const auto& share : alternatives.shares()) {
+      if (share.assumption == all_[1].assumption) {
+        return share.probability;
+      }
+    }
+    return 0.0;
+  };
   all_[1].another_model = true;
-  Alternatives alternatives(Eigen::VectorXd::Zero(12), all_,
-                            std::vector<int>(12));
-  EXPECT_NEAR(alternatives.another_model(), 0.25 / 1.5, 1e-12);
-  alternatives.Weigh({}, std::log(4.0));
-  EXPECT_NEAR(alternatives.another_model(), 1.0 / 2.25, 1e-12);
-  alternatives.Weigh({}, -100.0);
-  EXPECT_LT(alternatives.another_model(), 1e-9);
-  EXPECT_NEAR(alternatives.shares().front().probability, 0.2, 1e-9);
+  EXPECT_NEAR(probability({}), 0.25 / 1.5, 1e-12);
+  EXPECT_NEAR(probability({.another_model = std::log(4.0), .other_memory = 5}),
+              1.0 / 2.25, 1e-12);
+  EXPECT_EQ(probability({.another_model = -100.0}), 0.0);
+  all_[1].another_model = false;
+  all_[1].other_memory = true;
+  EXPECT_NEAR(probability({.another_model = 5, .other_memory = std::log(4.0)}),
+              1.0 / 2.25, 1e-12);
 }
 
 TEST_F(AlternativesTest, NeedADifferenceForEveryCandidate) {
