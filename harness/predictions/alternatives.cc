@@ -149,15 +149,13 @@ Predictions::Alternative OtherAttention(
     const std::vector<SimulatedPart>& parts,
     const trials::SimulatedCosts& predicted) {
   constexpr double kOdds = 0.1;
+  std::string assumption;
   trials::SimulatedCosts ratios = RatiosAfter(
-      [](trials::SimulatedTraining& training) {
-        bool& fused = training.framework.kernels.flash_attention;
-        fused = !fused;
+      [&](trials::SimulatedTraining& training) {
+        assumption = ChangeAttention(training.framework);
       },
       parts, predicted);
-  return {.assumption = parts.front().training.framework.kernels.flash_attention
-                            ? "attention that stores its scores"
-                            : "fused attention",
+  return {.assumption = std::move(assumption),
           .log_odds = std::log(kOdds),
           .slowdown = std::move(ratios.step_time_s),
           .memory = std::move(ratios.peak_memory_bytes)};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/files.h"
 #include "common/json.h"
@@ -33,7 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 using common::InputError;
 using trials::ParallelConfig;
-using trials::TimeBreakdown;
 
 struct Run {
   std::vector<double> step_times_s;
@@ -517,6 +517,68 @@ Prediction ExpectedOf(const Forecaster& forecaster,
   }
 }
 
+// The peak of the log and, where it is far from its forecast, what the run may
+// do otherwise than the configuration says: each such change brings the
+// forecast near it.
+std::string PeakText(const Forecaster& forecaster, const Prediction& expected,
+                     double peak_bytes) {
+  constexpr double kFar = 1.25;
+  constexpr double kNear = 1.1;
+  const auto apart = [&](double bytes) {
+    return std::max(bytes / peak_bytes, peak_bytes / bytes);
+  };
+  std::string text = fmt::format("peak memory: {:.1f} GB in the log",
+                                 peak_bytes / common::kGiga);
+  if (apart(expected.peak_memory_bytes) < kFar) {
+    return text + "\n";
+  }
+  const Job& job = forecaster.job();
+  std::vector<std::string> near;
+  const auto change_to = [&](const std::string& what,
+                             const trials::Framework& framework,
+                             const ParallelConfig& config) {
+    try {
+      const double bytes =
+          forecaster.options().calibration.memory *
+          trials::Simulator(job.workload, job.cluster, {framework, nullptr})
+              .Simulate(config)
+              .peak_memory_bytes;
+      if (apart(bytes) < kNear) {
+        near.push_back(
+            fmt::format("{} ({:.1f} GB)", what, bytes / common::kGiga));
+      }
+    } catch (const trials::InvalidPlan&) {
+      return;  // not what the run does
+    }
+  };
+  trials::Framework other = job.framework.framework;
+  const std::string attention = ChangeAttention(other);
+  change_to(attention, other, expected.config);
+  constexpr std::array kRecomputations = {
+      "no recomputation", "full recomputation", "selective recomputation"};
+  for (int i = 0; i < std::ssize(kRecomputations); ++i) {
+    ParallelConfig config = expected.config;
+    if (std::exchange(config.grad_checkpoint, i) != i) {
+      change_to(kRecomputations[i], job.framework.framework, config);
+    }
+  }
+  for (int stage = 0; stage <= 3; ++stage) {
+    ParallelConfig config = expected.config;
+    if (std::exchange(config.zero_stage, stage) != stage) {
+      change_to(fmt::format("ZeRO stage {}", stage), job.framework.framework,
+                config);
+    }
+  }
+  return fmt::format(
+      "{}, {:.2g} times its forecast of {:.1f} GB; {}\n", text,
+      peak_bytes / expected.peak_memory_bytes,
+      expected.peak_memory_bytes / common::kGiga,
+      near.empty()
+          ? "neither another attention, recomputation nor ZeRO stage "
+            "explains it"
+          : fmt::format("does the run have {}?", fmt::join(near, " or ")));
+}
+
 }  // namespace
 
 Parts PartsOf(const trials::TimeBreakdown& time) {
@@ -584,8 +646,7 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
   }
   text += run.loss_note;
   if (run.peak_memory_bytes > 0.0) {
-    text += fmt::format("peak memory: {:.1f} GB in the log\n",
-                        run.peak_memory_bytes / common::kGiga);
+    text += PeakText(forecaster, expected, run.peak_memory_bytes);
   }
   if (expected.peak_memory_bytes > forecaster.CapacityBytes()) {
     text += fmt::format(

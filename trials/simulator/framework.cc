@@ -58,6 +58,12 @@ bool HasSameSteps(Framework a, const Framework& b) {
   return a == b;
 }
 
+std::string ChangeAttention(Framework& framework) {
+  bool& fused = framework.kernels.flash_attention;
+  fused = !fused;
+  return fused ? "fused attention" : "attention that stores its scores";
+}
+
 Framework ReadFramework(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   Framework framework;

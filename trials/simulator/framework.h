@@ -431,6 +431,10 @@ void VisitFields(common::FieldsOf<Framework> auto& of, const auto& visit) {
 // failing and ending a trial may differ.
 [[nodiscard]] bool HasSameSteps(Framework a, const Framework& b);
 
+// Lets attention store its scores if it is fused, and fuses it otherwise;
+// returns what it is then called: "attention that stores its scores".
+std::string ChangeAttention(Framework& framework);
+
 // A file may change another one, `like = "nemo"`: what it omits is as there. A
 // name with a release, "nemo@2024-03", is a file as any other.
 // Errors: throws InputError with file:line:column.

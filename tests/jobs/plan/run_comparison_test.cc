@@ -329,6 +329,39 @@ TEST_F(RunComparisonTest, ALogWithoutATraceAsksForOneAndSharesTheForecast) {
             testing::Not(HasSubstr("peak memory:"))));
 }
 
+// Megatron-LM's unit is the MiB.
+TEST_F(RunComparisonTest, APeakFarFromItsForecastIsExplainedOrNot) {
+  const char* config = "dp=2,tp=8,mbs=1,zero_stage=1,sp=8";
+  const Forecaster forecaster(LlamaJob("megatron-lm"), {});
+  const Job& job = forecaster.job();
+  const trials::ParallelConfig run = {
+      .dp = 2, .tp = 8, .zero_stage = 1, .microbatches = 128, .sp = 8};
+  const auto compare = [&](double bytes) {
+    return Compare(
+        "megatron-lm",
+        fmt::format(" iteration 2/ 9 | elapsed time per iteration (ms): 20000 "
+                    "|\n[Rank 0] memory (MB) | max allocated: {:.1f} |\n",
+                    bytes / (1 << 20)),
+        config);
+  };
+  const double forecast = forecaster.Predict(run).peak_memory_bytes;
+  EXPECT_THAT(compare(1.1 * forecast),
+              testing::Not(HasSubstr("times its forecast")));
+  trials::Framework stored = job.framework.framework;
+  EXPECT_EQ(ChangeAttention(stored), "attention that stores its scores");
+  EXPECT_THAT(
+      compare(trials::Simulator(job.workload, job.cluster, {stored, nullptr})
+                  .Simulate(run)
+                  .peak_memory_bytes),
+      AllOf(HasSubstr("times its forecast"),
+            HasSubstr("attention that stores its scores (")));
+  trials::ParallelConfig unsharded = run;
+  unsharded.zero_stage = 0;
+  EXPECT_THAT(compare(forecaster.Predict(unsharded).peak_memory_bytes),
+              HasSubstr("does the run have ZeRO stage 0 ("));
+  EXPECT_THAT(compare(0.2 * forecast), HasSubstr("explains it"));
+}
+
 TEST(Parts, OfAForecastAddUpToItsStep) {
   const Planned& plan = PlannedLlama("megatron-core");
   for (const Layout& layout : plan.forecast.layouts) {
