@@ -19,6 +19,12 @@
 #include "trials/predictions.h"
 
 namespace methods {
+
+struct Predicted {
+  trials::Predictions predictions;
+  std::vector<trials::Predictions::Alternative> alternatives = {};
+};
+
 namespace {
 
 // In units of the capacity: the observation of an out-of-memory trial, to which
@@ -84,13 +90,12 @@ class ProcessMaker {
  public:
   ProcessMaker(const Problem& problem, const SurrogatePair::Options& options,
                const surrogates::EncodedSpace& space,
-               const trials::Predictions& predictions,
-               const std::vector<trials::Predictions::Alternative>& all)
+               const Predicted& predicted)
       : problem_(problem),
         options_(options),
         space_(space),
-        predictions_(predictions),
-        alternatives_(all) {}
+        predictions_(predicted.predictions),
+        alternatives_(predicted.alternatives) {}
 
   [[nodiscard]] FittedProcess Throughput() const {
     const CostModelForm form = options_.throughput_prior;
@@ -256,8 +261,8 @@ class ProcessMaker {
   const std::vector<trials::Predictions::Alternative>& alternatives_;
 };
 
-trials::Predictions PredictionsFor(const Problem& problem,
-                                   const SurrogatePair::Options& options) {
+Predicted PredictedFor(const Problem& problem,
+                       const SurrogatePair::Options& options) {
   if (options.throughput_prior != CostModelForm::kPredicted &&
       options.memory_prior != CostModelForm::kPredicted) {
     return {};
@@ -266,7 +271,11 @@ trials::Predictions PredictionsFor(const Problem& problem,
     throw common::InputError(
         "a predicted prior needs predictions: add a table [predictions]");
   }
-  return problem.predict(options.predictions);
+  Predicted predicted{problem.predict(options.predictions)};
+  if (predicted.predictions.alternatives) {
+    predicted.alternatives = predicted.predictions.alternatives();
+  }
+  return predicted;
 }
 
 struct Marginal {
@@ -285,21 +294,12 @@ Marginal At(const surrogates::GaussianProcess& process, int candidate) {
 }  // namespace
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
-    : SurrogatePair(problem, options, PredictionsFor(problem, options)) {}
+    : SurrogatePair(problem, options, PredictedFor(problem, options)) {}
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
-                             const trials::Predictions& predictions)
-    : SurrogatePair(problem, options, predictions,
-                    predictions.alternatives
-                        ? predictions.alternatives()
-                        : std::vector<trials::Predictions::Alternative>()) {}
-
-SurrogatePair::SurrogatePair(
-    const Problem& problem, const Options& options,
-    const trials::Predictions& predictions,
-    const std::vector<trials::Predictions::Alternative>& alternatives)
+                             const Predicted& predicted)
     : capacity_bytes_(problem.machine.memory_bytes()),
-      memory_log_stddev_(predictions.memory_log_stddev),
+      memory_log_stddev_(predicted.predictions.memory_log_stddev),
       options_(options),
       encoded_(surrogates::Encode(*problem.space,
                                   options.neutral_inactive_parameters
@@ -307,16 +307,12 @@ SurrogatePair::SurrogatePair(
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
       throughput_(
-          ProcessMaker(problem, options, encoded_, predictions, alternatives)
-              .Throughput()),
-      memory_(
-          ProcessMaker(problem, options, encoded_, predictions, alternatives)
-              .Memory()),
-      state_(ProcessMaker(problem, options, encoded_, predictions, alternatives)
+          ProcessMaker(problem, options, encoded_, predicted).Throughput()),
+      memory_(ProcessMaker(problem, options, encoded_, predicted).Memory()),
+      state_(ProcessMaker(problem, options, encoded_, predicted)
                  .ModelState(memory_.prior())),
       alternatives_(
-          ProcessMaker(problem, options, encoded_, predictions, alternatives)
-              .Alternatives()),
+          ProcessMaker(problem, options, encoded_, predicted).Alternatives()),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     misspecification_ =

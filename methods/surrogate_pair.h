@@ -20,6 +20,8 @@
 
 namespace methods {
 
+struct Predicted;  // predictions with the alternatives to them
+
 // Throughput (the value of a candidate, see trials::Weight) and peak
 // memory in units of the capacity, each a Gaussian process over the
 // same embedded candidates.
@@ -154,11 +156,7 @@ class SurrogatePair {
 
  private:
   SurrogatePair(const Problem& problem, const Options& options,
-                const trials::Predictions& predictions);
-  SurrogatePair(
-      const Problem& problem, const Options& options,
-      const trials::Predictions& predictions,
-      const std::vector<trials::Predictions::Alternative>& alternatives);
+                const Predicted& predicted);
   // The processes at the observations and, after Believe, at running trials.
   struct Believers {
     surrogates::GaussianProcess throughput, memory;
