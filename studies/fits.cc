@@ -85,7 +85,8 @@ const std::map<std::string, std::string>& PredictedTerms() {
   static const std::map<std::string, std::string> terms = {
       {"level", "logarithm at the median of the predictions"},
       {"slope", "of the logarithm over that of the prediction"},
-      {"difference", "share of the physical terms in the mean"}};
+      {"difference", "share of the physical terms in the mean"},
+      {"assumption", "share of another assumption, such as attention"}};
   return terms;
 }
 

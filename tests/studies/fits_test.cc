@@ -4,12 +4,14 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "surrogates/cost/predicted_prior.h"
 #include "surrogates/cost/term.h"
 
 namespace studies::fits_test {
@@ -141,6 +143,28 @@ TEST(PhysicalReading, EveryTermOfTheCostModelsHasAMeaning) {
   expect("memory",
          surrogates::PhysicalMemoryTerms({.sp = true, .attention = true}));
   expect("memory", surrogates::PrintedMemoryTerms(shape));
+}
+
+// They have any sign, so that their intervals are not those of logarithms.
+TEST(PhysicalReading, EveryTermAroundPredictionsIsExplainedAsANumber) {
+  const Eigen::VectorXd line = Eigen::VectorXd::LinSpaced(4, 0.0, 1.0);
+  std::vector<FitRecord> records;
+  for (const auto& coefficient :
+       surrogates::PredictedMean(line, line, false, 0.0, 1.0, line)
+           .coefficients) {
+    records.push_back(
+        {1, "memory", fmt::format("prior[{}]", coefficient.name), 1.0});
+    records.push_back({1, "memory",
+                       fmt::format("prior_log_stddev[{}]", coefficient.name),
+                       1.0});
+  }
+  records.push_back({1, "memory", "log_posterior", 0.0});
+  const FittedSurrogate surrogate = FittedAt(records).surrogates.at(0);
+  ASSERT_EQ(surrogate.coefficients.size(), 4U);
+  for (const FittedParameter& value : surrogate.coefficients) {
+    EXPECT_NE(MeaningOf(surrogate, value.name), "") << value.name;
+    EXPECT_NEAR(value.estimate.low, 1.0 - 1.96, 1e-3) << value.name;
+  }
 }
 
 TEST(FitsText, NamesPhysicalUnitsIntervalsAndWhatIsMissing) {
