@@ -361,13 +361,13 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
 
 void SurrogatePair::SetOffset(const surrogates::Observations& observed) {
   if (!alternatives_.empty()) {
-    surrogates::Alternatives::Elsewhere by_memory;
+    surrogates::Alternatives::Evidence by_memory;
     if (memory_.process().logarithmic() &&
         options_.fit.integrate_coefficients) {
-      // The places are those of surrogates::PredictedMean.
-      by_memory.another_model = memory_.process().LogOddsOfOne(2);
-      if (memory_.prior().size() > 3) {
-        by_memory.other_memory = memory_.process().LogOddsOfOne(3);
+      using surrogates::kAssumption, surrogates::kDifference;
+      by_memory.another_model = memory_.process().LogOddsOfOne(kDifference);
+      if (memory_.prior().size() > kAssumption) {
+        by_memory.other_memory = memory_.process().LogOddsOfOne(kAssumption);
       }
     }
     alternatives_.Weigh(observed, by_memory);

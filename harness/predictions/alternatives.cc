@@ -58,19 +58,17 @@ template <typename Change>
 trials::SimulatedCosts RatiosAfter(const Change& change,
                                    const std::vector<SimulatedPart>& parts,
                                    const trials::SimulatedCosts& predicted) {
-  const std::vector<double> unknown(predicted.step_time_s.size(), std::nan(""));
+  const std::size_t size = predicted.step_time_s.size();
+  const std::vector<double> unknown(size, std::nan(""));
   trials::SimulatedCosts ratios{unknown, unknown};
   for (const SimulatedPart& part : parts) {
     trials::SimulatedTraining training = part.training;
     change(training);
-    const trials::SimulatedCosts costs =
-        PredictCosts(training, common::Cores());
-    for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      const auto at = static_cast<std::size_t>(part.candidates[i]);
-      ratios.step_time_s[at] = costs.step_time_s[i] / predicted.step_time_s[at];
-      ratios.peak_memory_bytes[at] =
-          costs.peak_memory_bytes[i] / predicted.peak_memory_bytes[at];
-    }
+    part.Put(PredictCosts(training, common::Cores()), ratios);
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    ratios.step_time_s[i] /= predicted.step_time_s[i];
+    ratios.peak_memory_bytes[i] /= predicted.peak_memory_bytes[i];
   }
   return ratios;
 }
@@ -98,6 +96,15 @@ Added AddedBy(const SlowdownOfFactor& slowdown_of) {
 }
 
 }  // namespace
+
+void SimulatedPart::Put(const trials::SimulatedCosts& costs,
+                        trials::SimulatedCosts& all) const {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const auto at = static_cast<std::size_t>(candidates[i]);
+    all.step_time_s[at] = costs.step_time_s[i];
+    all.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
+  }
+}
 
 std::vector<Predictions::Alternative> LinkAlternatives(
     const std::vector<SimulatedPart>& parts,

@@ -14,6 +14,10 @@ namespace harness {
 struct SimulatedPart {
   std::vector<int> candidates;  // indices into the space
   trials::SimulatedTraining training;
+
+  // Copies the costs of its candidates to their places among all, [N].
+  void Put(const trials::SimulatedCosts& costs,
+           trials::SimulatedCosts& all) const;
 };
 
 // With wrong rates of links, a search tries the wrong kinds of layouts, and

@@ -176,11 +176,10 @@ void Permute(const std::vector<std::size_t>& order,
   values = std::move(permuted);
 }
 
-// Ratios to predictions that were filled and, with an order, permuted; empty:
-// there are none.
-void ChangeAlike(const std::vector<std::vector<int>>& cells,
-                 const std::vector<std::size_t>& order,
-                 std::vector<double>& ratios) {
+// As the predictions to which these are ratios; empty: there are none.
+void FillAndPermute(const std::vector<std::vector<int>>& cells,
+                    const std::vector<std::size_t>& order,
+                    std::vector<double>& ratios) {
   if (ratios.empty()) {
     return;
   }
@@ -334,8 +333,8 @@ PredictionSource SourceOf(const PredictionSettings& settings,
                                   compute = predictions.alternatives] {
         auto alternatives = compute();
         for (Predictions::Alternative& each : alternatives) {
-          ChangeAlike(cells, order, each.slowdown);
-          ChangeAlike(cells, order, each.memory);
+          FillAndPermute(cells, order, each.slowdown);
+          FillAndPermute(cells, order, each.memory);
         }
         return alternatives;
       };

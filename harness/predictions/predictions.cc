@@ -144,27 +144,21 @@ Predictions PredictParts(
     const trials::SearchSpace& space,
     const std::shared_ptr<const std::vector<SimulatedPart>>& parts,
     const std::optional<Calibration>& calibration, bool another_machine) {
-  const auto size = static_cast<std::size_t>(space.size());
-  Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
-                          .peak_memory_bytes = std::vector(size, std::nan(""))};
-  trials::SimulatedCosts uncalibrated{predictions.step_time_s,
-                                      predictions.peak_memory_bytes};
+  const std::vector<double> unknown(static_cast<std::size_t>(space.size()),
+                                    std::nan(""));
+  trials::SimulatedCosts uncalibrated{unknown, unknown};
+  trials::SimulatedCosts predicted = uncalibrated;
   for (const SimulatedPart& part : *parts) {
     trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
-    for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      const auto at = static_cast<std::size_t>(part.candidates[i]);
-      uncalibrated.step_time_s[at] = costs.step_time_s[i];
-      uncalibrated.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
-    }
+    part.Put(costs, uncalibrated);
     if (calibration) {
       CalibrateTimes(part.training, *calibration, costs);
     }
-    for (std::size_t i = 0; i < part.candidates.size(); ++i) {
-      const auto at = static_cast<std::size_t>(part.candidates[i]);
-      predictions.step_time_s[at] = costs.step_time_s[i];
-      predictions.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
-    }
+    part.Put(costs, predicted);
   }
+  Predictions predictions{
+      .step_time_s = std::move(predicted.step_time_s),
+      .peak_memory_bytes = std::move(predicted.peak_memory_bytes)};
   predictions.alternatives = [parts, another_machine,
                               uncalibrated = std::move(uncalibrated)] {
     auto alternatives = LinkAlternatives(*parts, uncalibrated, another_machine);

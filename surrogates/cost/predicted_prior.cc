@@ -81,18 +81,18 @@ ParametricMean PredictedMean(const Eigen::VectorXd& x, const Eigen::VectorXd& y,
   }
   ParametricMean mean;
   mean.link = ParametricMean::Link::kLogLinear;
-  mean.features.setOnes(x.size(), z.size() > 0 ? 4 : 3);
+  mean.features.setOnes(x.size(), z.size() > 0 ? kAssumption + 1 : kAssumption);
   const double level = CenterOf(x);
   mean.features.col(1) = x.array() - level;
-  mean.features.col(2) = y - x;
+  mean.features.col(kDifference) = y - x;
   if (!level_of_y) {
-    mean.features.col(2).array() -= CenterOf(y - x);
+    mean.features.col(kDifference).array() -= CenterOf(y - x);
   }
   mean.coefficients = {{"level", level + shift, level_stddev},
                        {"slope", 1.0, kSlopeStddev},
                        {"difference", 0.0, kDifferenceStddev}};
   if (z.size() > 0) {
-    mean.features.col(3) = z;
+    mean.features.col(kAssumption) = z;
     mean.coefficients.push_back({"assumption", 0.0, kAssumptionStddev});
   }
   return mean;
@@ -113,14 +113,14 @@ Alternatives::Alternatives(Eigen::VectorXd x, std::vector<Alternative> all,
 }
 
 void Alternatives::Weigh(const Observations& observed,
-                         const Elsewhere& elsewhere) {
+                         const Evidence& evidence) {
   const double own = LogLikelihood(observed, x_, Eigen::VectorXd(), families_);
   double largest = own;
   probability_.clear();
   for (const Alternative& each : all_) {
     probability_.push_back(
-        each.log_odds + (each.another_model ? elsewhere.another_model : 0.0) +
-        (each.other_memory ? elsewhere.other_memory : 0.0) +
+        each.log_odds + (each.another_model ? evidence.another_model : 0.0) +
+        (each.other_memory ? evidence.other_memory : 0.0) +
         LogLikelihood(observed, x_, each.difference, families_));
     largest = std::max(largest, probability_.back());
   }

@@ -12,6 +12,10 @@
 
 namespace surrogates {
 
+// The places of c and e among the coefficients of a PredictedMean.
+inline constexpr int kDifference = 2;
+inline constexpr int kAssumption = 3;
+
 // The mean of the logarithm of a target, throughput or memory, around its
 // logarithm x by predictions, which another model's logarithm y corrects,
 //
@@ -65,13 +69,13 @@ class Alternatives {
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
-  // What another target adds to the log odds of such alternatives.
-  struct Elsewhere {
+  // The log odds of such alternatives by another target.
+  struct Evidence {
     double another_model = 0.0;
     double other_memory = 0.0;
   };
   // Weighs the alternatives by logarithms of the target, and by another one.
-  void Weigh(const Observations& observed, const Elsewhere& elsewhere);
+  void Weigh(const Observations& observed, const Evidence& evidence);
 
   // The probability of an alternative.
   struct Share {

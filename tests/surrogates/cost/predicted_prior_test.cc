@@ -119,7 +119,7 @@ TEST_F(PredictedMeanTest, ObservationsSayWhichOfItsModelsIsRight) {
   };
   const auto of_model = [&](const Eigen::VectorXd& truth,
                             const std::vector<int>& seen) {
-    return log_odds(x_ + parity, {}, truth, seen, 2);
+    return log_odds(x_ + parity, {}, truth, seen, kDifference);
   };
   EXPECT_NEAR(of_model(x_, {}), 0.0, 1e-9);
   // At any level.
@@ -127,7 +127,7 @@ TEST_F(PredictedMeanTest, ObservationsSayWhichOfItsModelsIsRight) {
   EXPECT_LT(of_model(x_.array() - 0.3, {2, 5, 8, 11}), -3.0);
   const auto of_assumption = [&](const Eigen::VectorXd& truth,
                                  const std::vector<int>& seen) {
-    return log_odds(nothing_, z, truth, seen, 3);
+    return log_odds(nothing_, z, truth, seen, kAssumption);
   };
   EXPECT_NEAR(of_assumption(x_, {}), 0.0, 1e-9);
   EXPECT_GT(of_assumption(x_ + z, {2, 5, 8, 11}), 3.0);
@@ -216,10 +216,10 @@ TEST_F(AlternativesTest, AnErrorFarBeyondAllOfThemLeavesNumbers) {
 
 // Of memory, say: links have nothing to do with it.
 TEST_F(AlternativesTest, AnotherTargetWeighsWhatChangesIt) {
-  const auto probability = [this](const Alternatives::Elsewhere& elsewhere) {
+  const auto probability = [this](const Alternatives::Evidence& evidence) {
     Alternatives alternatives(Eigen::VectorXd::Zero(12), all_,
                               std::vector<int>(12));
-    alternatives.Weigh({}, elsewhere);
+    alternatives.Weigh({}, evidence);
     for (const auto& share : alternatives.shares()) {
       if (share.assumption == all_[1].assumption) {
         return share.probability;
