@@ -91,10 +91,12 @@ class Oppa final : public Method {
   }
 
   // Without any throughput there is no scale for exploration but that of the
-  // prior, which only tells trials in flight apart, where no predictions do.
+  // prior, which only tells the first trials in flight apart, where no
+  // predictions do: after failures, it would prefer candidates that may fail.
   [[nodiscard]] double Beta() const {
     if (!history_.has_throughput() &&
-        (history_.running().empty() || PredictionsOf(options_))) {
+        (history_.size() > 0 || history_.running().empty() ||
+         PredictionsOf(options_))) {
       return 0.0;
     }
     if (options_.theory_beta) {

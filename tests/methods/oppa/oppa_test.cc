@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -119,6 +120,31 @@ TEST_F(OppaTest, OnlyTheFirstTrialIsThePredictedFirstToTry) {
 }
 
 // One trial that ran, and then failures.
+// Before the first result, exploration tells running trials apart. After a
+// failure, the best mean that is expected to fit comes first.
+TEST_F(OppaTest, ExploresWithTrialsInFlightUntilOneFails) {
+  const OppaOptions options{.beta = 3.0, .failures_before_random = 0};
+  for (const bool failed : {false, true}) {
+    const auto method = MakeOppa(problem_, options, kSeed);
+    const auto pair = PairOf(options);
+    History history(space_.size());
+    for (const int candidate : {0, 7}) {
+      method->Start({.candidate = candidate});
+      history.Start(candidate);
+    }
+    if (failed) {
+      method->Observe(Failed(0));
+      history.Add(Failed(0));
+    }
+    (void)pair->Fit(history);
+    const std::vector<char> excluded = pair->Excluded(history);
+    const int boldest = pair->ArgMax({.beta = 3.0}, excluded).candidate;
+    const int best = pair->ArgMax({.beta = 0.0}, excluded).candidate;
+    ASSERT_NE(boldest, best);
+    EXPECT_EQ(method->Suggest()->candidate, failed ? best : boldest);
+  }
+}
+
 TEST_F(OppaTest, DrawsAtRandomAfterEveryNthFailureInARow) {
   for (const int n : {0, 1, 2, 3}) {
     const auto method =
