@@ -220,6 +220,7 @@ study-stopping: program ## measure the estimate of the remaining gain and what s
 	    --repeats $(or $(REPEATS),10) --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) && \
 	  scripts/stopping $(RESULTS)/study-stopping/bad-predictions-ultrascale --method 'oppa-sim*' --out $(RESULTS)/stopping/predictions \
     $(OUTCOMES); }
+	@! test -d $(RESULTS)/$(firstword $(WORLDS)) || scripts/stopping $(WORLDS:%=$(RESULTS)/%) --method oppa-sim --out $(RESULTS)/stopping/worlds
 
 study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
 	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }

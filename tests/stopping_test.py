@@ -1,6 +1,8 @@
 """Checks scripts/stopping on small records."""
 
 import csv
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -44,6 +46,13 @@ class StoppingTest(unittest.TestCase):
             return [(row["low"], row["n"], row["predicted"], row["observed"]) for row in csv.DictReader(file)
                     if row["quantity"] == "fits"]
 
+    @staticmethod
+    def stopping():
+        loader = importlib.machinery.SourceFileLoader("stopping", str(ROOT / "scripts/stopping"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("stopping", loader))
+        loader.exec_module(module)
+        return module
+
     def test_the_stated_probability_of_fitting_is_compared_with_what_happened(self):
         self.assertEqual(self.fits(), [("0.0", "3", "0.7276", "0.3333"), ("0.5", "1", "0.5000", "0.0000"),
                                        ("0.8", "2", "0.8413", "0.5000")])
@@ -55,6 +64,13 @@ class StoppingTest(unittest.TestCase):
         self.assertEqual(self.fits("--outcomes", outcomes), [("0.0", "2", "0.6707", "0.5000"),
                                                              ("0.5", "1", "0.5000", "0.0000"),
                                                              ("0.8", "1", "0.8413", "1.0000")])
+
+    def test_the_trials_of_a_problem_are_no_independent_evidence(self):
+        pairs = [("a", 0.5, 1.0), ("b", 0.5, 0.0)]
+        once = self.stopping().error_by_problem(pairs)
+        self.assertEqual(once[0], 2)
+        self.assertAlmostEqual(once[1], 0.5 / 2 ** 0.5)
+        self.assertEqual(self.stopping().error_by_problem(10 * pairs), once)
 
 
 if __name__ == "__main__":
