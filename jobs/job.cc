@@ -280,7 +280,15 @@ void SetFramework(const std::string& name, Job& job) {
   }
   // Whatever the framework, the GPU must have this precision.
   (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);
-  ChangeConstants(job.constants, job.framework.framework);
+  trials::Framework& framework = job.framework.framework;
+  ChangeConstants(job.constants, framework);
+  if (framework.kernels.flash_attention &&
+      StoresScores(framework, job.workload.precision, job.cluster.gpu)) {
+    framework = ForWorkload(framework, job.workload, job.cluster.gpu);
+    job.notes.emplace_back(
+        "attention stores its scores: Transformer Engine fuses it in 16 and 8 "
+        "bits and on GPUs since Ampere alone");
+  }
 }
 
 void ChangeConstants(const std::vector<std::string>& constants,
@@ -424,6 +432,10 @@ std::vector<trials::Rule> JobRules(const Job& job) {
   // Every framework turns it on together with tensor parallelism.
   all.push_back(
       trials::Rule::Parse("$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));
+  if (!job.framework.framework.kernels.flash_attention) {
+    all.push_back(trials::Rule::Parse(
+        "$cp > 1", "context parallelism needs fused attention", "plan"));
+  }
   const trials::Training& training = job.workload.training;
   if (training.Offloads(trials::Offloaded::kOptimizer)) {
     const bool all_of_it = training.Offloads(trials::Offloaded::kParameters);

@@ -159,6 +159,8 @@ Predictions::Alternative OtherAttention(
   std::string assumption;
   trials::SimulatedCosts ratios = RatiosAfter(
       [&](trials::SimulatedTraining& training) {
+        training.framework = ForWorkload(training.framework, training.workload,
+                                         training.cluster.gpu);
         assumption = ChangeAttention(training.framework);
       },
       parts, predicted);

@@ -217,7 +217,7 @@ std::string ChangesText(const Job& job, const ParallelConfig& config) {
   std::vector<std::string> changes;
   const trials::Workload& workload = job.workload;
   const trials::Framework framework =
-      ForWorkload(job.framework.framework, workload);
+      ForWorkload(job.framework.framework, workload, job.cluster.gpu);
   if (workload.precision == trials::Precision::kFp8) {
     changes.emplace_back("matrix products in 8 bits");
   }

@@ -14,6 +14,7 @@ namespace jobs::job_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 TEST(Job, AModelCanBeAFileAFolderOrSizes) {
   const trials::Model file = FindModel(Llama8b());
@@ -60,6 +61,24 @@ TEST(JobSpace, FusedAttentionHasNoSelectiveRecomputationThatSavesNothing) {
   job.framework.framework.kernels.flash_attention = false;  // stores scores
   EXPECT_TRUE(has_selective(job));
   EXPECT_TRUE(has_selective(LlamaJob("fsdp2")));  // by operator
+}
+
+TEST(Job, SaysThatMegatronDoesNotFuseAttentionOnOldGpus) {
+  for (const char* gpu : {"v100", "t4", "h100"}) {
+    Job job = SmallJob();
+    job.cluster = WithSize(FindMachine({.gpu = gpu}), {1, 4});
+    job.workload.precision = trials::Precision::kFp16;
+    SetFramework("torchtitan", job);
+    EXPECT_THAT(job.notes, IsEmpty());
+    SetFramework("megatron-lm", job);
+    const bool old = std::string(gpu) != "h100";
+    EXPECT_EQ(job.notes.size(), old ? 1U : 0U);
+    EXPECT_EQ(job.framework.framework.kernels.flash_attention, !old);
+    EXPECT_EQ(
+        std::ranges::any_of(JobSpace(job).configs(),
+                            [](const auto& config) { return config.cp > 1; }),
+        !old);
+  }
 }
 
 TEST(Job, SizesThatDoNotGoTogetherAreRefused) {

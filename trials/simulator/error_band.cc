@@ -186,6 +186,12 @@ std::vector<Guess> GuessesOf(const Workload& workload, const Gpu& gpu,
   add(workload.sequence_length >= kLongSequence, "long sequences",
       fmt::format("sequences of {} tokens", workload.sequence_length));
   add(gpu.validated.empty(), "GPU", gpu.name);
+  const bool fp32 = workload.precision == Precision::kFp32;
+  add((fp32 || gpu.no_bf16) &&
+          !StoresScores(framework, workload.precision, gpu),
+      "fused attention",
+      fmt::format("fused attention {} {}", fp32 ? "in" : "on",
+                  fp32 ? "fp32" : gpu.name));
   add(framework.compared_with.empty(), "framework", "its framework");
   return guesses;
 }

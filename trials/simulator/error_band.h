@@ -103,7 +103,8 @@ struct ErrorBands {
 // moderated by that of all kinds as variances are (ErrorBand). Of several
 // guesses, the one with the largest excess counts.
 struct Guess {
-  std::string kind;  // "parts", "experts", "long sequences", "GPU", "framework"
+  std::string kind;  // "parts", "experts", "long sequences", "GPU",
+                     // "framework", "fused attention" where no table has it
   std::string what;  // in words
 };
 // "long sequences" have as many tokens.

@@ -132,8 +132,21 @@ void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   table.RejectUnknownKeys();
 }
 
-Framework ForWorkload(Framework framework, const Workload& workload) {
+bool StoresScores(const Framework& framework, Precision precision,
+                  const Gpu& gpu) {
+  const Framework::Kernels& kernels = framework.kernels;
+  return !kernels.flash_attention ||
+         (kernels.cudnn_attention &&
+          (precision == Precision::kFp32 || gpu.no_bf16));
+}
+
+Framework ForWorkload(Framework framework, const Workload& workload,
+                      const Gpu& gpu) {
   const Precision precision = workload.precision;
+  if (StoresScores(framework, precision, gpu)) {
+    framework.kernels.flash_attention = false;
+    framework.kernels.cudnn_attention = false;
+  }
   const bool sums = framework.gradients.bf16_sums &&
                     precision != Precision::kFp16 &&
                     precision != Precision::kFp32;

@@ -32,7 +32,8 @@ struct Framework {
     // Attention without stored scores: Hugging Face models take PyTorch's
     // scaled_dot_product_attention by default since release 4.36.
     OPPA_FIELD(bool, flash_attention, true);
-    // Attention runs in cuDNN's kernels (Transformer Engine).
+    // Attention runs in cuDNN's kernels (Transformer Engine); see
+    // StoresScores.
     OPPA_FIELD(bool, cudnn_attention, false);
     // Norms, rotary positions, softmax and activations are fused kernels.
     OPPA_FIELD(bool, fused_operators, false);
@@ -452,10 +453,16 @@ std::string ChangeAttention(Framework& framework);
 // constant.
 void ChangeFramework(const common::TomlTable& table, Framework& framework);
 
-// The framework as it trains this workload: resolves bf16_sums and
-// Training::fp32_gradients.
+// Whether attention stores its scores. Transformer Engine does so where it has
+// no fused kernel: in fp32, and on GPUs before Ampere.
+// Source: get_attention_backend in its dot_product_attention/utils.py.
+[[nodiscard]] bool StoresScores(const Framework& framework, Precision precision,
+                                const Gpu& gpu);
+
+// The framework as it trains this workload on such a GPU: resolves
+// StoresScores, bf16_sums and Training::fp32_gradients. Twice is as once.
 [[nodiscard]] Framework ForWorkload(Framework framework,
-                                    const Workload& workload);
+                                    const Workload& workload, const Gpu& gpu);
 
 // The framework as it trains with this configuration: resolves dp_replicate,
 // etp and torch_compile.

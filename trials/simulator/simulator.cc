@@ -65,16 +65,15 @@ std::size_t Simulator::Hash::operator()(const Knobs& c) const {
 
 Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
                      const Options& options)
-    : problem_{workload,
-               std::move(gpu_types),
-               ForWorkload(options.framework, workload),
-               {}},
+    : problem_{workload, std::move(gpu_types), options.framework, {}},
       grids_(options.grids ? options.grids : std::make_shared<PlacedGrids>()) {
   if (problem_.gpu_types.empty()) {
     throw std::invalid_argument(
         "a simulator needs at least one cluster to run on");
   }
   for (const Cluster& gpu_type : problem_.gpu_types) {
+    problem_.framework =
+        ForWorkload(problem_.framework, workload, gpu_type.gpu);
     problem_.gpus.emplace_back(gpu_type.gpu, workload.precision,
                                problem_.framework.kernels.launch_s);
   }

@@ -99,6 +99,11 @@ TEST(ErrorBands, AGuessIsWhatTooFewRowsWereComparedWith) {
     return names;
   };
   EXPECT_THAT(kinds(), IsEmpty());
+  gpu.no_bf16 = true;  // no table has fused attention on such a GPU
+  EXPECT_THAT(kinds(), ElementsAre("fused attention"));
+  framework.kernels.cudnn_attention = true;  // not fused there
+  EXPECT_THAT(kinds(), IsEmpty());
+  gpu.no_bf16 = false;
   workload.model.experts = 8;
   EXPECT_THAT(kinds(), ElementsAre("experts"));
   workload.sequence_length = kLongSequence;

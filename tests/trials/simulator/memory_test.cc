@@ -143,7 +143,7 @@ TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   framework.gradients.bf16_sums = true;
   const auto gradients = [&](Precision precision) {
     return Peak(Zero(1), Stage(),
-                ForWorkload(framework, {.precision = precision}))
+                ForWorkload(framework, {.precision = precision}, {}))
                .gradients_bytes /
            Stage().parameters;
   };

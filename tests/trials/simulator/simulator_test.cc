@@ -211,6 +211,32 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
   }
 }
 
+// Transformer Engine's; PyTorch has a fused kernel for them.
+TEST(Simulator, OldGpusAndFp32HaveNoFusedAttentionOfTransformerEngine) {
+  const auto peak = [](bool transformer_engine, bool fused, bool old,
+                       Precision precision) {
+    Workload workload = SmallWorkload();
+    workload.precision = precision;
+    Cluster cluster = SmallCluster();
+    cluster.gpu.no_bf16 = old;
+    Simulator::Options options;
+    options.framework.kernels.cudnn_attention = transformer_engine;
+    options.framework.kernels.flash_attention = fused;
+    return Simulator(workload, cluster, options)
+        .Simulate(Config("dp=8"))
+        .peak_memory_bytes;
+  };
+  for (const auto& [old, precision] :
+       {std::pair{false, Precision::kFp16}, std::pair{true, Precision::kFp16},
+        std::pair{false, Precision::kFp32}}) {
+    const bool fuses = !old && precision != Precision::kFp32;
+    EXPECT_EQ(peak(true, true, old, precision),
+              peak(true, fuses, old, precision));
+    EXPECT_LT(peak(false, true, old, precision),
+              peak(true, false, old, precision));
+  }
+}
+
 TEST(Simulator, FirstAndLastStageHaveMemoriesOfTheirOwn) {
   const StepReport report =
       Small().Simulate(Config("dp=2,pp=4,microbatches=8"));
