@@ -285,6 +285,11 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
   if (kind.name == kMeasured) {
     table.unread = UnreadColumns(table.csv, asked);
   }
+  for (const auto& [name, framework] : library.assumed()) {
+    table.assumed += fmt::format(
+        "{}: the framework '{}' is taken for {} (--framework NAME)\n",
+        path.string(), name, framework);
+  }
   return table;
 }
 
@@ -391,7 +396,7 @@ MeasuredTable ReadAnyTable(const fs::path& path,
       ScenariosFor(path, settings, overrides);
   MeasuredTable table = Load(path, settings, scenarios, overrides);
   table.name = table.source = path.stem().string();  // of the figures' folder
-  table.assumed = AssumedOf(table, settings, scenarios, overrides, path);
+  table.assumed += AssumedOf(table, settings, scenarios, overrides, path);
   return table;
 }
 

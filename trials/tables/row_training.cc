@@ -12,10 +12,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/error.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
+#include "trials/adapters/adapter.h"
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
 #include "trials/tables/measured_rows.h"
@@ -29,6 +32,7 @@ using common::CsvTable;
 
 // The fraction of a network card's signaling rate that large messages reach.
 constexpr double kNetworkShare = 0.85;
+constexpr const char* kGeneric = "generic";  // of an unknown framework
 
 std::string RequireName(const Facts& facts, std::string_view what,
                         std::string_view remedy) {
@@ -237,6 +241,30 @@ const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
   return at->second;
 }
 
+fs::path MachineLibrary::FindFramework(const std::string& name) {
+  constexpr const char* kFolder = "frameworks";
+  try {
+    return Find(kFolder, name);
+  } catch (const common::InputError&) {
+    std::string usual = common::Lower(name);
+    std::ranges::replace_if(
+        usual, [](char c) { return c == '_' || c == ' '; }, '-');
+    std::string file =
+        common::Contains(DataFileNames(kFolder), usual) ? usual : kGeneric;
+    for (const std::string& known : Adapter::Names()) {
+      const Adapter adapter = Adapter::Find(known);
+      if (adapter.IsCalled(usual) && !adapter.framework().empty()) {
+        file = adapter.framework();
+      }
+    }
+    if (file == kGeneric &&
+        (name.ends_with(".toml") || !overrides_.framework.empty())) {
+      throw;
+    }
+    return Find(kFolder, assumed_[name] = file);
+  }
+}
+
 std::pair<std::string, const Framework&> MachineLibrary::FrameworkOf(
     const Facts& facts) {
   const std::string& given = overrides_.framework;
@@ -245,13 +273,14 @@ std::pair<std::string, const Framework&> MachineLibrary::FrameworkOf(
                     : given;
   const auto [at, is_new] = frameworks_.try_emplace(name);
   if (is_new) {
-    const fs::path file = Find("frameworks", name);
+    const fs::path file = FindFramework(name);
     at->second = ReadFramework(file);
     for (fs::path& input : FrameworkFiles(file)) {
       inputs_.push_back(std::move(input));
     }
   }
-  return {name, at->second};
+  const auto found = assumed_.find(name);
+  return {found == assumed_.end() ? name : found->second, at->second};
 }
 
 Model ModelOf(const Facts& facts) {
@@ -424,6 +453,14 @@ ScenarioTraining ReadScenarioTraining(const fs::path& table,
     AddState(settings, table, facts);
     AddSettings(scenarios, settings, TokensOf(scenario), facts);
     training.rows.emplace(row.line, TrainingOf(std::move(facts), library));
+  }
+  for (const auto& [name, framework] : library.assumed()) {
+    if (framework == kGeneric) {
+      throw common::InputError(
+          fmt::format("{}: the framework '{}' is not known; name a file: "
+                      "predictions.framework = \"generic\"",
+                      table.string(), name));
+    }
   }
   training.inputs = library.inputs();
   training.inputs.push_back(settings.file);

@@ -59,10 +59,19 @@ class MachineLibrary {
                  const TableOverrides& overrides)
       : data_folder_(table.parent_path() / ".."), overrides_(overrides) {}
 
-  // The row's cluster with as many hosts as its GPUs need.
-  // Errors: both throw InputError if the name is missing or unknown.
+  // The row's cluster with as many hosts as its GPUs need, and its framework:
+  // that of a program that an adapter starts ("Megatron-LM"), and `generic` for
+  // a name that is neither its nor a file's.
+  // Errors: both throw InputError if the name is missing, or unknown where it
+  // is no row's framework.
   const Cluster& ClusterOf(const Facts& facts);
   std::pair<std::string, const Framework&> FrameworkOf(const Facts& facts);
+
+  // The files that were taken for frameworks that rows call otherwise, by that
+  // name.
+  [[nodiscard]] const std::map<std::string, std::string>& assumed() const {
+    return assumed_;
+  }
 
   // The files that were read.
   [[nodiscard]] const std::vector<std::filesystem::path>& inputs() const {
@@ -72,11 +81,14 @@ class MachineLibrary {
  private:
   [[nodiscard]] std::filesystem::path Find(const std::string& kind,
                                            const std::string& name) const;
+  // The file of a framework that a row names, after a look into assumed_.
+  std::filesystem::path FindFramework(const std::string& name);
 
   std::filesystem::path data_folder_;
   const TableOverrides& overrides_;
   std::map<std::pair<std::string, int>, Cluster> clusters_;
   std::map<std::string, Framework> frameworks_;
+  std::map<std::string, std::string> assumed_;
   std::vector<std::filesystem::path> inputs_;
 };
 

@@ -182,6 +182,25 @@ TEST(RowTraining, FactsChangeTheFrameworkAndItsName) {
   EXPECT_THAT(training.framework_name, HasSubstr("dispatch_s=0"));
 }
 
+TEST(RowTraining, ProgramsHaveTheFrameworkOfTheirAdapterAndOthersGeneric) {
+  TableOverrides overrides;
+  MachineLibrary library("t.csv", overrides);
+  for (const auto& [said, taken] :
+       {std::pair{"Megatron-LM", "megatron-core"},
+        std::pair{"torchtitan", "fsdp2"},
+        std::pair{"Megatron_DeepSpeed", "megatron-deepspeed"},
+        std::pair{"our own stack", "generic"}}) {
+    Facts facts = Training();
+    facts.Replace("framework", said);
+    EXPECT_EQ(library.FrameworkOf(facts).first, taken);
+    EXPECT_EQ(library.FrameworkOf(facts).first, taken);  // once more
+    EXPECT_EQ(library.assumed().at(said), taken);
+  }
+  overrides.framework = "another one";  // no row's
+  EXPECT_THAT(ErrorOf([&] { return library.FrameworkOf(Training()).first; }),
+              HasSubstr("'another one' is not in"));
+}
+
 TEST(RowTraining, AMachineIsReadOnceAndOverridden) {
   TableOverrides overrides;
   MachineLibrary library("t.csv", overrides);
