@@ -17,6 +17,7 @@
 #include "common/units.h"
 #include "trials/adapters/command_words.h"
 #include "trials/data_folder.h"
+#include "trials/usual_host.h"
 
 namespace jobs {
 namespace {
@@ -145,61 +146,11 @@ std::string ToString(const MachineSize& size) {
 
 namespace {
 
-// A GPU of machines.toml.
-struct Usual {
-  std::string gpu;                 // the name of its file
-  std::vector<std::string> names;  // that and its aliases
-  std::string cluster;             // its usual host
-};
-
-// The words of a name, in lower case: {"a100", "80gb", "pcie"} of
-// "A100 80GB-PCIe".
-std::vector<std::string> Words(const std::string& name) {
-  std::string text = common::Lower(name);
-  std::ranges::replace(text, '-', ' ');
-  const std::vector<std::string_view> words = common::Split(text, ' ');
-  return {words.begin(), words.end()};
-}
-
-std::vector<Usual> AllUsual() {
-  const common::TomlTable table = common::TomlTable::ParseFile(
-      trials::ExperimentsFolder() / "machines" / "machines.toml");
-  std::vector<Usual> all;
-  for (const std::string& gpu : table.Keys()) {
-    const common::TomlTable entry = table.GetTable(gpu);
-    Usual usual{gpu, entry.GetStrings("aliases"),
-                entry.RequireString("cluster")};
-    usual.names.insert(usual.names.begin(), gpu);
-    all.push_back(std::move(usual));
-  }
-  return all;
-}
-
-// The GPU of the most specific name whose words the product has.
-std::optional<Usual> UsualOf(const std::string& product) {
-  const std::vector<std::string> words = Words(product);
-  std::optional<Usual> found;
-  std::size_t most = 0;
-  for (const Usual& usual : AllUsual()) {
-    for (const std::string& name : usual.names) {
-      const std::vector<std::string> parts = Words(name);
-      if (parts.size() > most &&
-          std::ranges::all_of(parts, [&](const std::string& part) {
-            return common::Contains(words, part);
-          })) {
-        most = parts.size();
-        found = usual;
-      }
-    }
-  }
-  return found;
-}
-
-Usual FindUsual(const std::string& name) {
+trials::UsualHost FindUsual(const std::string& name) {
   std::vector<std::string> known;
   std::vector<std::string> files;
   const std::string wanted = common::Lower(name);
-  for (const Usual& usual : AllUsual()) {
+  for (const trials::UsualHost& usual : trials::UsualHosts()) {
     if (common::Contains(usual.names, wanted)) {
       return usual;
     }
@@ -211,8 +162,9 @@ Usual FindUsual(const std::string& name) {
                                  name, fmt::join(files, ", ")));
   }
   // nvidia-smi prints names with spaces.
-  const auto product =
-      wanted.find(' ') == std::string::npos ? std::nullopt : UsualOf(wanted);
+  const auto product = wanted.find(' ') == std::string::npos
+                           ? std::nullopt
+                           : trials::UsualHostOf(wanted);
   if (product) {
     return *product;
   }
@@ -228,7 +180,8 @@ trials::Cluster FindMachine(const MachineOptions& options) {
   if (options.gpu.empty() && options.cluster.empty()) {
     throw InputError("give --gpu NAME, such as h100, or --cluster FILE");
   }
-  const Usual usual = options.gpu.empty() ? Usual{} : FindUsual(options.gpu);
+  const trials::UsualHost usual =
+      options.gpu.empty() ? trials::UsualHost() : FindUsual(options.gpu);
   const std::string& name =
       options.cluster.empty() ? usual.cluster : options.cluster;
   trials::Cluster node =
@@ -268,11 +221,6 @@ trials::Cluster WithSize(trials::Cluster node, const MachineSize& size,
     node.nics_per_node = nics_per_node;
   }
   return node;
-}
-
-std::optional<std::string> UsualCluster(const std::string& product) {
-  const std::optional<Usual> usual = UsualOf(product);
-  return usual ? std::optional(usual->cluster) : std::nullopt;
 }
 
 namespace {
@@ -348,11 +296,11 @@ Machine DetectMachine(const std::vector<std::string>& command, int ranks) {
 }
 
 std::optional<Likeness> LikenessOf(const Machine& machine) {
-  const auto usual = UsualCluster(machine.product);
+  const auto usual = trials::UsualHostOf(machine.product);
   const bool cpu = machine.product.empty();
   std::vector<Likeness> choices;
   if (usual) {
-    choices.push_back({*usual, ""});
+    choices.push_back({usual->cluster, ""});
   } else if (cpu) {
     choices.push_back({"cpu-2", ""});
   }

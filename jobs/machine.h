@@ -59,12 +59,6 @@ struct MachineOptions {
                                        const MachineSize& size,
                                        int nics_per_node = 0);
 
-// The name of the usual cluster of a product, such as "NVIDIA H100 80GB HBM3"
-// (nvidia-smi): of the GPUs of machines.toml all words of whose name or alias
-// occur in it, the one with the most words. Nothing if there is none.
-[[nodiscard]] std::optional<std::string> UsualCluster(
-    const std::string& product);
-
 // The devices of this machine, as far as they can be detected.
 struct Machine {
   MachineSize size;

@@ -21,6 +21,7 @@
 #include "jobs/plan/k8s_launch.h"
 #include "trials/adapters/command_words.h"
 #include "trials/adapters/yaml_json.h"
+#include "trials/usual_host.h"
 
 namespace jobs {
 namespace {
@@ -260,7 +261,8 @@ class Recommender {
     read("gpu", request_.machine.gpu);
     const char* product = "nvidia.com/gpu.product";
     const std::string label = FindAnywhere(train_job_["spec"], product);
-    const std::string labelled = UsualCluster(label).value_or("");
+    const std::string labelled =
+        trials::UsualHostOf(label).value_or(trials::UsualHost()).cluster;
     if (request_.machine.gpu.empty() && request_.machine.cluster.empty()) {
       request_.machine.cluster = labelled;
       if (request_.machine.cluster.empty()) {

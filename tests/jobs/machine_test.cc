@@ -124,19 +124,6 @@ TEST(Machine, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
   EXPECT_EQ(WithSize(node, {2, 4}, 3).nics_per_node, 3);
 }
 
-TEST(UsualCluster, IsThatOfTheMostSpecificNameInTheProduct) {
-  EXPECT_EQ(UsualCluster("NVIDIA H100 80GB HBM3"), "h100-infiniband");
-  EXPECT_EQ(UsualCluster("NVIDIA H100 PCIe"), "pcie5-8");
-  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-80GB"), "a100-selene");
-  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-40GB"), "a100-40gb-roce");
-  EXPECT_EQ(UsualCluster("NVIDIA A100 80GB PCIe"), "pcie4-8");
-  EXPECT_EQ(UsualCluster("Tesla V100-SXM2-32GB"), "v100-dgx1");
-  EXPECT_EQ(UsualCluster("NVIDIA GeForce RTX 4090"), "pcie4-geforce-8");
-  EXPECT_EQ(UsualCluster("h200"), "h200-infiniband");
-  EXPECT_EQ(UsualCluster("NVIDIA X9000"), std::nullopt);
-  EXPECT_EQ(UsualCluster(""), std::nullopt);
-}
-
 TEST(Likeness, AnotherMachineStandsInForAnUnknownGpuAndIsNamed) {
   const auto like = [](const std::string& product, int nodes, int gpus) {
     return LikenessOf({.size = {nodes, gpus}, .product = product});
