@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/files.h"
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -17,6 +18,7 @@
 #include "trials/flop.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/tables/table_settings.h"
+#include "trials/usual_host.h"
 
 namespace studies {
 namespace {
@@ -230,6 +232,62 @@ class Halves {
   std::map<std::string, std::size_t> models_;
 };
 
+// Adds what a row of a table without settings leaves open: the model that is
+// called so, and the usual host of its GPU. Returns what was assumed.
+std::string AddUsual(const TableOverrides& overrides, RowFacts& read) {
+  Facts& facts = read.facts;
+  const std::string model = common::Lower(facts.Text("model"));
+  if (!facts.Has("config") && !facts.Has("layers") && !model.empty() &&
+      common::IsFile(trials::ExperimentsFolder() / "workloads" /
+                     (model + ".json"))) {
+    facts.Replace("config", model);
+  }
+  const std::string gpu =
+      read.environment.empty() ? facts.Text("gpu") : read.environment;
+  const auto host = facts.Has("cluster") || !overrides.cluster.empty()
+                        ? std::nullopt
+                        : trials::UsualHostOf(gpu);
+  if (!host) {
+    return "";
+  }
+  facts.Replace("cluster", host->cluster);
+  return fmt::format("hosts of {} are taken for {} (--cluster C.toml)", gpu,
+                     host->cluster);
+}
+
+// Sets what a row measured.
+void AddMeasured(const Facts& facts, MeasuredRow& row) {
+  row.out_of_memory = facts.Text("status") == "oom";
+  row.failed = facts.Text("status") == "failed";
+  row.peak_memory_unit_bytes =
+      Choice<double>(facts, "peak_memory_unit",
+                     {{"GB", common::kGiga}, {"GiB", common::kGibi}});
+  if (!row.out_of_memory && !row.failed) {
+    row.step_time_s = facts.Number("step_time_s");
+    row.peak_memory_bytes =
+        facts.Has("peak_memory_bytes")
+            ? facts.Number("peak_memory_bytes")
+            : facts.Number("peak_memory_gb") * row.peak_memory_unit_bytes;
+  }
+}
+
+// Lines on what was taken for what.
+std::string Substitutes(const fs::path& path,
+                        const trials::MachineLibrary& library,
+                        std::set<std::string> hosts) {
+  for (const auto& [name, framework] : library.assumed()) {
+    hosts.insert(
+        fmt::format("the framework '{}' is taken for {} (--framework NAME)",
+                    name, framework));
+  }
+  hosts.erase("");
+  std::string text;
+  for (const std::string& each : hosts) {
+    text += fmt::format("{}: {}\n", path.string(), each);
+  }
+  return text;
+}
+
 MeasuredTable Load(const fs::path& path, const TableSettings& settings,
                    const trials::ScenarioFacts& scenarios,
                    const TableOverrides& overrides) {
@@ -244,26 +302,23 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
   Architectures architectures;
   Halves halves(settings);
   std::set<std::string, std::less<>> asked;
+  const bool known = !settings.table.empty();
+  std::set<std::string> hosts;
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
     RowFacts read = kind.read({table.csv, csv_row});
     AddState(settings, path, read.facts);
+    if (!known) {
+      read.facts.Add(TableRow{table.csv, csv_row});  // and what the kind omits
+    }
     AddSettings(scenarios, settings, read.tokens, read.facts);
+    if (!known) {
+      hosts.insert(AddUsual(overrides, read));
+    }
     MeasuredRow& row = table.rows.emplace_back();
     row.scenario = read.facts.Text("scenario");
     row.left_out = WhyLeftOut(read, overrides);
     row.part = read.part;
-    row.out_of_memory = read.facts.Text("status") == "oom";
-    row.failed = read.facts.Text("status") == "failed";
-    row.peak_memory_unit_bytes =
-        Choice<double>(read.facts, "peak_memory_unit",
-                       {{"GB", common::kGiga}, {"GiB", common::kGibi}});
-    if (!row.out_of_memory && !row.failed) {
-      row.step_time_s = read.facts.Number("step_time_s");
-      row.peak_memory_bytes = read.facts.Has("peak_memory_bytes")
-                                  ? read.facts.Number("peak_memory_bytes")
-                                  : read.facts.Number("peak_memory_gb") *
-                                        row.peak_memory_unit_bytes;
-    }
+    AddMeasured(read.facts, row);
     if (row.left_out.empty()) {
       try {
         Describe(read.facts, library, architectures, row);
@@ -285,11 +340,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
   if (kind.name == kMeasured) {
     table.unread = UnreadColumns(table.csv, asked);
   }
-  for (const auto& [name, framework] : library.assumed()) {
-    table.assumed += fmt::format(
-        "{}: the framework '{}' is taken for {} (--framework NAME)\n",
-        path.string(), name, framework);
-  }
+  table.assumed = Substitutes(path, library, std::move(hosts));
   return table;
 }
 

@@ -70,6 +70,35 @@ TEST_F(ValidateTable, ATableOfAnUnknownFrameworkIsTakenAsGenericAndSaysSo) {
       "");
 }
 
+// In either format, with columns that the format itself does not read.
+TEST_F(ValidateTable, ModelsAreThoseCalledSoAndGpusAreInTheirUsualHosts) {
+  const std::string layouts =
+      "model,gpu,gpus,dp,tp,pp,micro_batch_size,microbatches,seq_len,"
+      "step_time_s,framework\n"
+      "Llama-3-8B,NVIDIA H100 80GB HBM3,8,8,1,1,1,2,8192,3,torchtitan\n"
+      "Llama-3-8B,TPUv5e,8,8,1,1,1,2,8192,3,torchtitan\n";
+  std::string measured = layouts;
+  for (const auto& [from, to] :
+       {std::pair{"model,", "scenario,status,model,"},
+        std::pair{"Llama-3-8B,NVIDIA", "a,ok,Llama-3-8B,NVIDIA"}}) {
+    measured.replace(measured.find(from), std::string(from).size(), to);
+  }
+  measured.erase(measured.rfind("Llama"));
+  for (const std::string& text : {layouts, measured}) {
+    const MeasuredTable table = Table("elsewhere.csv", text);
+    const MeasuredRow& row = table.rows.at(0);
+    EXPECT_EQ(row.left_out, "");
+    EXPECT_EQ(row.workload.model.layers, 32);
+    EXPECT_EQ(row.workload.sequence_length, 8192);
+    EXPECT_EQ(row.cluster.gpu.name, "H100-SXM5-80GB");
+    EXPECT_EQ(row.framework_name, "fsdp2");
+    EXPECT_THAT(table.assumed, AllOf(HasSubstr("taken for h100-infiniband"),
+                                     HasSubstr("taken for fsdp2")));
+  }
+  EXPECT_THAT(Table("elsewhere.csv", layouts).rows.at(1).left_out,
+              HasSubstr("'TPUv5e' is not known"));
+}
+
 TEST_F(ValidateTable, WhatNoGpuCanDoIsLeftOutAndSaysWhy) {
   const std::string text =
       "scenario,gpus,dp,tp,pp,status,step_time_s,peak_memory_gb,config,"
