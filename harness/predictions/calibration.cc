@@ -157,10 +157,10 @@ void FitMemory(const std::vector<CalibrationRow>& rows, double stddev,
   for (const CalibrationRow& row : rows) {
     const bool ran = row.step_time_s > 0.0;
     const bool known = ran && row.peak_memory_bytes > 0.0;
-    informed = informed || !ran || known;
     const double at =
         std::log((known ? row.peak_memory_bytes : row.capacity_bytes) /
                  row.predicted_peak_bytes);
+    informed = informed || !ran || known || at < 0.0;
     log_density += (m - at).unaryExpr([&](double margin) {
       return known ? LogStudent(margin, kPeakScatter, kFreedom)
                    : std::log(kFailsAnyway +

@@ -486,8 +486,8 @@ std::string ToString(const Calibration& calibration) {
   }
   if (calibration.memory_log_stddev > 0.0) {
     text += fmt::format(
-        "memory x {:.3f}, within {:.1f}%, by peaks and {} row{} out of "
-        "memory\n",
+        "memory x {:.3f}, within {:.1f}%, by peaks, rows that ran and {} row{} "
+        "out of memory\n",
         calibration.memory, 100.0 * calibration.memory_log_stddev,
         calibration.bounds, calibration.bounds == 1 ? "" : "s");
   }

@@ -97,6 +97,25 @@ TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
   EXPECT_EQ(fit.step_times, static_cast<int>(10 * Configs().size()));
 }
 
+// It also says how much memory it needs at most, which is news where it is
+// predicted to need more than there is.
+TEST(Calibration, ARowThatRanIsEvidenceAgainstAForecastThatItDoesNot) {
+  const trials::ParallelConfig config = Configs().front();
+  for (const double share : {0.9, 3.0}) {
+    Job job = RoomyJob();
+    const trials::StepReport report = Forecaster(job, {}).Report(config);
+    job.cluster.gpu.memory_bytes *=
+        share * report.peak_memory_bytes / report.capacity_bytes;
+    const Calibration fit =
+        Calibrate(job, {{{config, 0, report.step_time_s, 0.0}}, ""});
+    if (share < 1.0) {
+      EXPECT_LT(fit.memory, share);
+    } else {
+      EXPECT_EQ(fit.memory_log_stddev, 0.0);  // nothing was learned
+    }
+  }
+}
+
 TEST(Calibration, AStalledRowAmongOthersMovesNothing) {
   const Job job = RoomyJob();
   MeasuredSteps measured = Measured(job, 1.0, 1.0, 0.02);
