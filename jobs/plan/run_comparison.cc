@@ -38,6 +38,7 @@ using trials::ParallelConfig;
 struct Run {
   std::vector<double> step_times_s;
   double peak_memory_bytes = 0.0;
+  trials::PeakMemory peak_memory = trials::PeakMemory::kDevice;
   std::optional<Parts> parts;
   double traced_step_s = 0.0;
   std::string log;   // its text
@@ -251,8 +252,11 @@ void ReadLog(const std::string& text, const std::string& file, const Job& job,
     run.step_times_s.insert(run.step_times_s.end(),
                             times.begin() + (times.size() > 1 ? 1 : 0),
                             times.end());
-    run.peak_memory_bytes =
-        std::max(run.peak_memory_bytes, steps.peak_memory_bytes);
+    if (steps.peak_memory_bytes > run.peak_memory_bytes) {
+      run.peak_memory_bytes = steps.peak_memory_bytes;
+      run.peak_memory = steps.peak_is_allocated ? trials::PeakMemory::kAllocated
+                                                : trials::PeakMemory::kDevice;
+    }
     run.note += steps.note.empty() ? "" : fmt::format(" ({})", steps.note);
     run.loss_note += LossNote(patterns, text, times.size());
   } catch (const std::invalid_argument& e) {
@@ -517,33 +521,27 @@ Prediction ExpectedOf(const Forecaster& forecaster,
   }
 }
 
-// The peak of the log and, where it is far from its forecast, what the run may
-// do otherwise than the configuration says: each such change brings the
-// forecast near it.
-std::string PeakText(const Forecaster& forecaster, const Prediction& expected,
-                     double peak_bytes) {
-  constexpr double kFar = 1.25;
+// How many times one is the other, at least 1.
+double Apart(double a, double b) { return std::max(a / b, b / a); }
+
+// What a run with this configuration may do otherwise so that its peak is near
+// that of the log.
+std::vector<std::string> WhatExplains(const Forecaster& forecaster,
+                                      const ParallelConfig& config,
+                                      const Run& run) {
   constexpr double kNear = 1.1;
-  const auto apart = [&](double bytes) {
-    return std::max(bytes / peak_bytes, peak_bytes / bytes);
-  };
-  std::string text = fmt::format("peak memory: {:.1f} GB in the log",
-                                 peak_bytes / common::kGiga);
-  if (apart(expected.peak_memory_bytes) < kFar) {
-    return text + "\n";
-  }
   const Job& job = forecaster.job();
   std::vector<std::string> near;
   const auto change_to = [&](const std::string& what,
                              const trials::Framework& framework,
-                             const ParallelConfig& config) {
+                             const ParallelConfig& other) {
     try {
       const double bytes =
           forecaster.options().calibration.memory *
           trials::Simulator(job.workload, job.cluster, {framework, nullptr})
-              .Simulate(config)
-              .peak_memory_bytes;
-      if (apart(bytes) < kNear) {
+              .Simulate(other)
+              .memory.Bytes(run.peak_memory);
+      if (Apart(bytes, run.peak_memory_bytes) < kNear) {
         near.push_back(
             fmt::format("{} ({:.1f} GB)", what, bytes / common::kGiga));
       }
@@ -553,26 +551,44 @@ std::string PeakText(const Forecaster& forecaster, const Prediction& expected,
   };
   trials::Framework other = job.framework.framework;
   const std::string attention = ChangeAttention(other);
-  change_to(attention, other, expected.config);
+  change_to(attention, other, config);
   constexpr std::array kRecomputations = {
       "no recomputation", "full recomputation", "selective recomputation"};
   for (int i = 0; i < std::ssize(kRecomputations); ++i) {
-    ParallelConfig config = expected.config;
-    if (std::exchange(config.grad_checkpoint, i) != i) {
-      change_to(kRecomputations[i], job.framework.framework, config);
+    ParallelConfig changed = config;
+    if (std::exchange(changed.grad_checkpoint, i) != i) {
+      change_to(kRecomputations[i], job.framework.framework, changed);
     }
   }
   for (int stage = 0; stage <= 3; ++stage) {
-    ParallelConfig config = expected.config;
-    if (std::exchange(config.zero_stage, stage) != stage) {
+    ParallelConfig changed = config;
+    if (std::exchange(changed.zero_stage, stage) != stage) {
       change_to(fmt::format("ZeRO stage {}", stage), job.framework.framework,
-                config);
+                changed);
     }
   }
+  return near;
+}
+
+// The peak of the log and, where it is far from its forecast, what may explain
+// it.
+std::string PeakText(const Forecaster& forecaster, const ParallelConfig& config,
+                     const Run& run) {
+  constexpr double kFar = 1.25;
+  const std::string text = fmt::format(
+      "peak memory: {:.1f} GB {}in the log",
+      run.peak_memory_bytes / common::kGiga,
+      run.peak_memory == trials::PeakMemory::kAllocated ? "allocated " : "");
+  const double expected =
+      forecaster.options().calibration.memory *
+      forecaster.Report(config).memory.Bytes(run.peak_memory);
+  if (Apart(expected, run.peak_memory_bytes) < kFar) {
+    return text + "\n";
+  }
+  const std::vector<std::string> near = WhatExplains(forecaster, config, run);
   return fmt::format(
       "{}, {:.2g} times its forecast of {:.1f} GB; {}\n", text,
-      peak_bytes / expected.peak_memory_bytes,
-      expected.peak_memory_bytes / common::kGiga,
+      run.peak_memory_bytes / expected, expected / common::kGiga,
       near.empty()
           ? "neither another attention, recomputation nor ZeRO stage "
             "explains it"
@@ -646,7 +662,7 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
   }
   text += run.loss_note;
   if (run.peak_memory_bytes > 0.0) {
-    text += PeakText(forecaster, expected, run.peak_memory_bytes);
+    text += PeakText(forecaster, expected.config, run);
   }
   if (expected.peak_memory_bytes > forecaster.CapacityBytes()) {
     text += fmt::format(

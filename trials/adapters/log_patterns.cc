@@ -35,8 +35,9 @@ struct Key {
   Quantity quantity;
   double factor;
   bool is_mean_of_run = false;
+  bool is_allocated = false;
 };
-constexpr std::array<Key, 13> kKeys = {{
+constexpr std::array<Key, 16> kKeys = {{
     {"step_time_s", Quantity::kStepTime, 1.0},
     {"step_time_ms", Quantity::kStepTime, 1e-3},
     {"steps_per_s", Quantity::kSteps, 1.0},
@@ -50,6 +51,9 @@ constexpr std::array<Key, 13> kKeys = {{
     {"memory_mb", Quantity::kMemory, 1e6},
     {"memory_gb", Quantity::kMemory, 1e9},
     {"memory_kib", Quantity::kMemory, 1024.0},
+    {"allocated_bytes", Quantity::kMemory, 1.0, false, true},
+    {"allocated_mib", Quantity::kMemory, common::kMebi, false, true},
+    {"allocated_gib", Quantity::kMemory, common::kGibi, false, true},
 }};
 
 // Errors: throws std::invalid_argument.
@@ -118,7 +122,7 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
     for (const std::string& text : table.GetStrings(key.name)) {
       patterns.patterns.push_back({key.quantity, key.factor,
                                    ReadExpression(table, key.name, text, 1),
-                                   key.is_mean_of_run});
+                                   key.is_mean_of_run, key.is_allocated});
     }
   }
   struct List {

@@ -29,6 +29,7 @@ struct LogPatterns {
     double factor;
     common::Pattern expression;
     bool is_mean_of_run = false;  // counts only where there is nothing else
+    bool is_allocated = false;  // memory that PyTorch's allocator has given out
   };
   // Any of them.
   using Expressions = std::vector<common::Pattern>;

@@ -89,6 +89,9 @@ void LogScanner::TakeMemory(std::string_view text) {
           comma_.Value(NumberAround(text, match[1])).value_or(0.0);
       if (bytes > 0.0 && bytes < kMostMemoryBytes) {
         new_.push_back({.peak_memory_bytes = bytes});
+        peak_is_allocated_ =
+            bytes > peak_bytes_ ? pattern.is_allocated : peak_is_allocated_;
+        peak_bytes_ = std::max(peak_bytes_, bytes);
       }
     }
   }
@@ -409,6 +412,7 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
     throw std::invalid_argument(why);
   }
   steps.note = scanner.Note();
+  steps.peak_is_allocated = scanner.peak_is_allocated();
   return steps;
 }
 

@@ -53,6 +53,9 @@ class LogScanner {
   // for runs whose lines are mixed.
   [[nodiscard]] std::size_t LastRun() const { return runs_.LastRun(); }
 
+  // Whether the highest memory so far is what PyTorch's allocator gave out.
+  [[nodiscard]] bool peak_is_allocated() const { return peak_is_allocated_; }
+
   // What to know of its steps: "4 lines a step, counted once"; "" for nothing.
   [[nodiscard]] std::string Note() const;
 
@@ -111,12 +114,15 @@ class LogScanner {
   bool has_fractions_ = false;
   bool has_other_steps_ = false;
   bool mean_has_others_ = false;
+  double peak_bytes_ = 0.0;
+  bool peak_is_allocated_ = false;
 };
 
 // The steps in the text of a log file.
 struct LogSteps {
   std::vector<double> step_times_s;
   double peak_memory_bytes = 0.0;  // 0: not in the log
+  bool peak_is_allocated = false;  // by PyTorch's allocator
   std::string note;                // LogScanner::Note
 };
 // Errors: as LogScanner.
