@@ -162,16 +162,20 @@ trials::UsualHost FindUsual(const std::string& name) {
                                  name, fmt::join(files, ", ")));
   }
   // nvidia-smi prints names with spaces.
-  const auto product = wanted.find(' ') == std::string::npos
+  const auto nearest = wanted.find(' ') == std::string::npos
                            ? std::nullopt
-                           : trials::UsualHostOf(wanted);
-  if (product) {
-    return *product;
+                           : trials::NearestHostOf(wanted);
+  if (nearest && nearest->differs.empty()) {
+    return nearest->host;
   }
   throw InputError(fmt::format(
       "--gpu {}: unknown GPU{}; known: {}; or describe it in a cluster file "
       "(--cluster)",
-      name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
+      name,
+      nearest ? fmt::format(" (it is no {}: {})", nearest->host.gpu,
+                            fmt::join(nearest->differs, ", "))
+              : common::DidYouMean(wanted, known),
+      fmt::join(files, ", ")));
 }
 
 }  // namespace
@@ -296,16 +300,18 @@ Machine DetectMachine(const std::vector<std::string>& command, int ranks) {
 }
 
 std::optional<Likeness> LikenessOf(const Machine& machine) {
-  const auto usual = trials::UsualHostOf(machine.product);
+  const auto usual = trials::NearestHostOf(machine.product);
   const bool cpu = machine.product.empty();
   std::vector<Likeness> choices;
+  constexpr const char* kInPlace = "; in place of this machine";
   if (usual) {
-    choices.push_back({usual->cluster, ""});
+    choices.push_back(
+        {usual->host.cluster, usual->differs.empty() ? "" : kInPlace});
   } else if (cpu) {
     choices.push_back({"cpu-2", ""});
   }
   if (!cpu) {
-    choices.push_back({"a100-selene", "; in place of this machine"});
+    choices.push_back({"a100-selene", kInPlace});
   }
   for (const Likeness& choice : choices) {
     try {

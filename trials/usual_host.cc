@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
+#include "common/units.h"
+#include "trials/cluster.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -20,6 +25,31 @@ std::vector<std::string> Words(const std::string& name) {
   std::ranges::replace(text, '-', ' ');
   const std::vector<std::string_view> words = common::Split(text, ' ');
   return {words.begin(), words.end()};
+}
+
+// Whether a word of a product says that it is not what the host has: the form
+// of a card, a model of its own, or another memory.
+bool MakesAnother(const std::string& word, const UsualHost& host) {
+  static const std::set<std::string, std::less<>> kForms = {
+      "pcie", "nvl",   "sxm",    "sxm2", "sxm3", "sxm4", "sxm5", "laptop",
+      "mig",  "super", "mobile", "ti",   "d",    "3e",   "ada"};
+  const bool known =
+      std::ranges::any_of(host.names, [&](const std::string& name) {
+        return std::ranges::any_of(Words(name), [&](const std::string& each) {
+          return each == word || (each == "sxm" && word.starts_with(each));
+        });
+      });
+  const std::size_t digits = word.find_first_not_of("0123456789");
+  if (!known && digits > 0 &&
+      (word.substr(std::min(digits, word.size())) == "gb" ||
+       word.substr(std::min(digits, word.size())) == "g")) {
+    constexpr double kLeastShare = 0.85;  // of its name, by ECC and in GiB
+    constexpr double kMostShare = 1.05;
+    const double share = FindGpu(host.gpu).memory_bytes / common::kGibi /
+                         std::stod(word.substr(0, digits));
+    return share < kLeastShare || share > kMostShare;
+  }
+  return !known && kForms.contains(word);
 }
 
 }  // namespace
@@ -38,9 +68,9 @@ std::vector<UsualHost> UsualHosts() {
   return all;
 }
 
-std::optional<UsualHost> UsualHostOf(const std::string& product) {
+std::optional<NearestHost> NearestHostOf(const std::string& product) {
   const std::vector<std::string> words = Words(product);
-  std::optional<UsualHost> found;
+  std::optional<NearestHost> found;
   std::size_t most = 0;
   for (const UsualHost& usual : UsualHosts()) {
     for (const std::string& name : usual.names) {
@@ -50,11 +80,23 @@ std::optional<UsualHost> UsualHostOf(const std::string& product) {
             return common::Contains(words, part);
           })) {
         most = parts.size();
-        found = usual;
+        found = {usual, {}};
       }
     }
   }
+  if (found) {
+    std::ranges::copy_if(words, std::back_inserter(found->differs),
+                         [&](const std::string& word) {
+                           return MakesAnother(word, found->host);
+                         });
+  }
   return found;
+}
+
+std::optional<UsualHost> UsualHostOf(const std::string& product) {
+  const std::optional<NearestHost> nearest = NearestHostOf(product);
+  return nearest && nearest->differs.empty() ? std::optional(nearest->host)
+                                             : std::nullopt;
 }
 
 }  // namespace trials

@@ -20,7 +20,15 @@ struct UsualHost {
 
 // That of a product, such as "NVIDIA H100 80GB HBM3" (nvidia-smi): of the GPUs
 // all words of whose name or alias occur in it, the one with the most words.
-// Nothing if there is none.
+struct NearestHost {
+  UsualHost host;
+  // Words of the product that make it another one: "nvl" of "H100 NVL" or
+  // "16gb" of "V100-SXM2-16GB" where the host has GPUs with 32 GB.
+  std::vector<std::string> differs;
+};
+[[nodiscard]] std::optional<NearestHost> NearestHostOf(
+    const std::string& product);
+// The same; nothing if it differs.
 [[nodiscard]] std::optional<UsualHost> UsualHostOf(const std::string& product);
 
 }  // namespace trials

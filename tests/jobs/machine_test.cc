@@ -136,6 +136,12 @@ TEST(Likeness, AnotherMachineStandsInForAnUnknownGpuAndIsNamed) {
   ASSERT_TRUE(known.has_value());
   EXPECT_EQ(known->cluster, "h100-infiniband");
   EXPECT_EQ(known->note, "");
+  const auto near = like("NVIDIA H100 NVL", 2, 4);
+  ASSERT_TRUE(near.has_value());
+  EXPECT_EQ(near->cluster, "h100-infiniband");
+  EXPECT_THAT(near->note, HasSubstr("in place of this machine"));
+  EXPECT_THAT(fakes::ErrorOf([] { return FindMachine({.gpu = "H100 NVL"}); }),
+              HasSubstr("it is no h100-sxm: nvl"));
   // Its cluster has no network.
   const auto several = like("NVIDIA RTX A5000", 2, 4);
   ASSERT_TRUE(several.has_value());
