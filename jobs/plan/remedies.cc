@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/ranges.h"
+#include "jobs/plan/launch.h"
 
 namespace jobs {
 namespace {
@@ -101,14 +102,22 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
   return changes;
 }
 
-// The remedy of a changed request if that gives a layout.
+// The remedy of a changed request if that gives a layout, which another
+// framework can train: it may lack the precision or the model.
 std::optional<Remedy> IfWorking(const std::string& changes,
                                 const Request& changed) {
   try {
     const Forecast forecast =
         Forecaster(changed.job, changed.options).MakeForecast(1);
-    if (!forecast.layouts.empty()) {
-      return Remedy{changes, forecast.layouts.front().best};
+    if (forecast.layouts.empty()) {
+      return std::nullopt;
+    }
+    const Prediction& best = forecast.layouts.front().best;
+    const auto launch = changes.find("--framework") == changes.npos
+                            ? std::nullopt
+                            : RenderLaunch(changed.job, best.config);
+    if (!launch || launch->refusal.empty()) {
+      return Remedy{changes, best};
     }
   } catch (const common::InputError&) {
     return std::nullopt;  // no configuration is valid

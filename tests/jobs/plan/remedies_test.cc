@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -204,6 +205,24 @@ TEST(RemediesText, HasEachRemedyWithItsLayoutAndStep) {
                     "{} ({}, {:.3g} s per step)", remedy.options,
                     LayoutName(remedy.best.config), remedy.best.step_time_s)));
   }
+}
+
+// torchtitan computes in bf16 and fp8, and trains all weights.
+TEST(Remedies, AnotherFrameworkCanTrainTheJob) {
+  const auto has_torchtitan = [](trials::Precision precision,
+                                 std::vector<std::string> training) {
+    Job job = LlamaJob("hf-trainer");
+    job.workload.precision = precision;
+    job.training = std::move(training);
+    SetFramework("hf-trainer", job);
+    return std::ranges::any_of(
+        OptionsOf({job, {}}), [](const std::string& options) {
+          return options.find("torchtitan") != options.npos;
+        });
+  };
+  EXPECT_TRUE(has_torchtitan(trials::Precision::kBf16, {}));
+  EXPECT_FALSE(has_torchtitan(trials::Precision::kFp16, {}));
+  EXPECT_FALSE(has_torchtitan(trials::Precision::kBf16, {"lora_rank=8"}));
 }
 
 TEST(RemediesText, WithoutARemedyItAsksForMoreMemory) {
