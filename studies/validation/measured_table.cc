@@ -257,8 +257,11 @@ std::string AddUsual(const TableOverrides& overrides, RowFacts& read) {
 
 // Sets what a row measured.
 void AddMeasured(const Facts& facts, MeasuredRow& row) {
-  row.out_of_memory = facts.Text("status") == "oom";
-  row.failed = facts.Text("status") == "failed";
+  using enum trials::Outcome;
+  const trials::Outcome outcome = trials::OutcomeOf(facts).value_or(kCompleted);
+  row.out_of_memory = outcome == kOutOfMemory;
+  row.failed = !row.out_of_memory && outcome != kCompleted &&
+               outcome != kTerminatedEarly;
   row.peak_memory_unit_bytes =
       Choice<double>(facts, "peak_memory_unit",
                      {{"GB", common::kGiga}, {"GiB", common::kGibi}});
@@ -337,7 +340,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
                 (!row.failed && IsClean(read.facts, row, settings));
     asked.insert(read.facts.asked().begin(), read.facts.asked().end());
   }
-  if (kind.name == kMeasured) {
+  if (kind.name == kMeasured || !known) {
     table.unread = UnreadColumns(table.csv, asked);
   }
   table.assumed = Substitutes(path, library, std::move(hosts));

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/ranges.h"
+#include "common/text.h"
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "trials/knobs.h"
@@ -44,18 +45,22 @@ bool Lists(std::span<const MeasureColumn> columns, std::string_view name) {
 }
 
 // The names of outcomes that tools and tables use.
-Outcome ParseOutcome(std::string_view text) {
+Outcome ParseOutcome(const std::string& text) {
   static const std::map<std::string_view, Outcome> other = {
-      {"ok", Outcome::kCompleted},      {"success", Outcome::kCompleted},
-      {"oom", Outcome::kOutOfMemory},   {"timeout", Outcome::kTimedOut},
-      {"error", Outcome::kFailed},      {"crash", Outcome::kFailed},
-      {"Success", Outcome::kCompleted}, {"OOM", Outcome::kOutOfMemory},
-      {"Other", Outcome::kFailed}};
-  if (const auto found = other.find(text); found != other.end()) {
+      {"ok", Outcome::kCompleted},    {"success", Outcome::kCompleted},
+      {"oom", Outcome::kOutOfMemory}, {"timeout", Outcome::kTimedOut},
+      {"error", Outcome::kFailed},    {"crash", Outcome::kFailed},
+      {"other", Outcome::kFailed}};
+  const std::string lower = common::Lower(text);
+  if (const auto found = other.find(lower); found != other.end()) {
     return found->second;
   }
   Outcome outcome{};
-  FromText(text, outcome);
+  try {
+    FromText(lower, outcome);
+  } catch (const std::invalid_argument&) {
+    FromText(text, outcome);  // an error with the text as it stands
+  }
   return outcome;
 }
 
@@ -132,19 +137,25 @@ bool MeasuredRow::Ran() const {
   return false;
 }
 
+std::optional<Outcome> OutcomeOf(const Facts& facts) {
+  const std::string status = facts.Text("status");
+  if (status.empty()) {
+    return std::nullopt;
+  }
+  try {
+    return ParseOutcome(status);
+  } catch (const std::invalid_argument& e) {
+    facts.Fail(fmt::format("status: {}", e.what()));
+  }
+}
+
 MeasuredRow ReadMeasuredRow(const TableRow& row, const KnobSet& knobs,
                             const StepSize& size) {
   MeasuredRow read{.facts = Facts(row)};
   read.facts.Add(row);
   read.facts.Add("status", row.Cell("outcome"));
   read.config = ConfigOf(read.facts, knobs);
-  if (const std::string status = read.facts.Text("status"); !status.empty()) {
-    try {
-      read.outcome = ParseOutcome(status);
-    } catch (const std::invalid_argument& e) {
-      read.facts.Fail(fmt::format("status: {}", e.what()));
-    }
-  }
+  read.outcome = OutcomeOf(read.facts);
   if (!read.outcome || read.outcome == Outcome::kCompleted ||
       read.outcome == Outcome::kTerminatedEarly) {
     ReadSpeed(size, read);

@@ -47,6 +47,10 @@ struct MeasuredRow {
   [[nodiscard]] bool Ran() const;
 };
 
+// What the fact `status` says, in names that tools and tables use: "ok", "OOM";
+// nothing without it. Errors: throws InputError for another word.
+[[nodiscard]] std::optional<Outcome> OutcomeOf(const Facts& facts);
+
 // Errors: throws InputError "file:line: ..." for an invalid cell.
 [[nodiscard]] MeasuredRow ReadMeasuredRow(const TableRow& row,
                                           const KnobSet& knobs = BuiltInKnobs(),

@@ -99,6 +99,30 @@ TEST_F(ValidateTable, ModelsAreThoseCalledSoAndGpusAreInTheirUsualHosts) {
               HasSubstr("'TPUv5e' is not known"));
 }
 
+// Of both kinds of tables, and a word that nobody knows is no success.
+TEST_F(ValidateTable, StatusesHaveTheNamesOfToolsInAnyCase) {
+  for (const char* header :
+       {"model,scenario,gpu,gpus,dp,tp,pp,micro_batch_size,microbatches,"
+        "sequence_length,step_time_s,memory,status\n",
+        "config,scenario,gpu,gpus,dp,tp,pp,micro_batch_size,microbatches,"
+        "sequence_length,step_time_s,memory,status\n"}) {
+    const auto read = [&](const std::string& status) {
+      return Table("elsewhere.csv",
+                   fmt::format("{}llama-3-8b,a,h100,8,8,1,1,1,1,8192,3,1,{}\n",
+                               header, status));
+    };
+    for (const char* status : {"oom", "OOM", "Out_Of_Memory"}) {
+      EXPECT_TRUE(read(status).rows.at(0).out_of_memory) << status;
+    }
+    EXPECT_TRUE(read("Crash").rows.at(0).failed);
+    const MeasuredTable ran = read("Success");
+    EXPECT_FALSE(ran.rows.at(0).out_of_memory || ran.rows.at(0).failed);
+    EXPECT_THAT(ran.assumed, HasSubstr("columns without effect: memory"));
+    EXPECT_THAT(fakes::ErrorOf([&] { return read("exploded"); }),
+                HasSubstr("exploded"));
+  }
+}
+
 TEST_F(ValidateTable, WhatNoGpuCanDoIsLeftOutAndSaysWhy) {
   const std::string text =
       "scenario,gpus,dp,tp,pp,status,step_time_s,peak_memory_gb,config,"
