@@ -286,8 +286,8 @@ void SetFramework(const std::string& name, Job& job) {
       StoresScores(framework, job.workload.precision, job.cluster.gpu)) {
     framework = ForWorkload(framework, job.workload, job.cluster.gpu);
     job.notes.emplace_back(
-        "attention stores its scores: Transformer Engine fuses it in 16 and 8 "
-        "bits and on GPUs since Ampere alone");
+        "attention stores its scores: Transformer Engine has fused kernels "
+        "only for 16 and 8 bits, on Ampere and later GPUs");
   }
 }
 

@@ -172,9 +172,10 @@ trials::UsualHost FindUsual(const std::string& name) {
       "--gpu {}: unknown GPU{}; known: {}; or describe it in a cluster file "
       "(--cluster)",
       name,
-      nearest ? fmt::format(" (it is no {}: {})", nearest->host.gpu,
-                            fmt::join(nearest->differs, ", "))
-              : common::DidYouMean(wanted, known),
+      nearest
+          ? fmt::format(" (it is no {}: {} makes it another product)",
+                        nearest->host.gpu, fmt::join(nearest->differs, ", "))
+          : common::DidYouMean(wanted, known),
       fmt::join(files, ", ")));
 }
 

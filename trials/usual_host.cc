@@ -27,10 +27,10 @@ std::vector<std::string> Words(const std::string& name) {
   return {words.begin(), words.end()};
 }
 
-// Whether a word of a product says that it is not what the host has: the form
-// of a card, a model of its own, or another memory.
+// Whether a word of a product says that it is not what the host has: another
+// form of card, a model of its own, or another size of memory.
 bool MakesAnother(const std::string& word, const UsualHost& host) {
-  static const std::set<std::string, std::less<>> kForms = {
+  static const std::set<std::string, std::less<>> forms = {
       "pcie", "nvl",   "sxm",    "sxm2", "sxm3", "sxm4", "sxm5", "laptop",
       "mig",  "super", "mobile", "ti",   "d",    "3e",   "ada"};
   const bool known =
@@ -39,17 +39,17 @@ bool MakesAnother(const std::string& word, const UsualHost& host) {
           return each == word || (each == "sxm" && word.starts_with(each));
         });
       });
-  const std::size_t digits = word.find_first_not_of("0123456789");
-  if (!known && digits > 0 &&
-      (word.substr(std::min(digits, word.size())) == "gb" ||
-       word.substr(std::min(digits, word.size())) == "g")) {
+  const std::size_t digits =
+      std::min(word.find_first_not_of("0123456789"), word.size());
+  const std::string unit = word.substr(digits);
+  if (!known && digits > 0 && (unit == "gb" || unit == "g")) {
     constexpr double kLeastShare = 0.85;  // of its name, by ECC and in GiB
     constexpr double kMostShare = 1.05;
     const double share = FindGpu(host.gpu).memory_bytes / common::kGibi /
                          std::stod(word.substr(0, digits));
     return share < kLeastShare || share > kMostShare;
   }
-  return !known && kForms.contains(word);
+  return !known && forms.contains(word);
 }
 
 }  // namespace

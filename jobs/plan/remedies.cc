@@ -102,9 +102,10 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
   return changes;
 }
 
-// The remedy of a changed request if that gives a layout, which another
-// framework can train: it may lack the precision or the model.
-std::optional<Remedy> IfWorking(const std::string& changes,
+// The remedy of a request for `job` that was changed, if that gives a layout
+// and another framework has a command for it: it may lack the precision or the
+// model.
+std::optional<Remedy> IfWorking(const Job& job, const std::string& changes,
                                 const Request& changed) {
   try {
     const Forecast forecast =
@@ -113,7 +114,7 @@ std::optional<Remedy> IfWorking(const std::string& changes,
       return std::nullopt;
     }
     const Prediction& best = forecast.layouts.front().best;
-    const auto launch = changes.find("--framework") == changes.npos
+    const auto launch = changed.job.framework.name == job.framework.name
                             ? std::nullopt
                             : RenderLaunch(changed.job, best.config);
     if (!launch || launch->refusal.empty()) {
@@ -138,7 +139,8 @@ std::vector<Remedy> SeveralChanges(const Job& job,
       int& batch = changed.job.workload.batch_size;
       batch = (batch + size.gpus() - 1) / size.gpus() * size.gpus();
       if (auto working =
-              IfWorking(fmt::format("{}--gpus {} --batch {}",
+              IfWorking(job,
+                        fmt::format("{}--gpus {} --batch {}",
                                     own ? "" : "--framework torchtitan ",
                                     SizeText(size), batch),
                         changed)) {
@@ -155,7 +157,8 @@ std::vector<Remedy> Remedies(const Job& job, const ForecastOptions& options) {
   const auto remedy_of = [&](const Change& change) {
     Request changed{job, options};
     change.apply(changed);
-    return IfWorking(fmt::format("{} {}", change.name, change.option), changed);
+    return IfWorking(job, fmt::format("{} {}", change.name, change.option),
+                     changed);
   };
   const std::vector<Change> changes = ChangesOf(job, options);
   std::vector<Remedy> working;

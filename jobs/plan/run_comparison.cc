@@ -252,9 +252,9 @@ void ReadLog(const std::string& text, const std::string& file, const Job& job,
     run.step_times_s.insert(run.step_times_s.end(),
                             times.begin() + (times.size() > 1 ? 1 : 0),
                             times.end());
-    if (steps.peak_memory_bytes > run.peak_memory_bytes) {
-      run.peak_memory_bytes = steps.peak_memory_bytes;
-      run.peak_memory = steps.peak_is_allocated ? trials::PeakMemory::kAllocated
+    if (steps.peak.bytes > run.peak_memory_bytes) {
+      run.peak_memory_bytes = steps.peak.bytes;
+      run.peak_memory = steps.peak.is_allocated ? trials::PeakMemory::kAllocated
                                                 : trials::PeakMemory::kDevice;
     }
     run.note += steps.note.empty() ? "" : fmt::format(" ({})", steps.note);

@@ -89,9 +89,9 @@ void LogScanner::TakeMemory(std::string_view text) {
           comma_.Value(NumberAround(text, match[1])).value_or(0.0);
       if (bytes > 0.0 && bytes < kMostMemoryBytes) {
         new_.push_back({.peak_memory_bytes = bytes});
-        peak_is_allocated_ =
-            bytes > peak_bytes_ ? pattern.is_allocated : peak_is_allocated_;
-        peak_bytes_ = std::max(peak_bytes_, bytes);
+        if (bytes > peak_.bytes) {
+          peak_ = {bytes, pattern.is_allocated};
+        }
       }
     }
   }
@@ -382,8 +382,6 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
       if (report.step_time_s) {
         steps.step_times_s.push_back(*report.step_time_s);
       }
-      steps.peak_memory_bytes = std::max(
-          steps.peak_memory_bytes, report.peak_memory_bytes.value_or(0.0));
     }
   };
   std::string lines(text);
@@ -412,7 +410,7 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
     throw std::invalid_argument(why);
   }
   steps.note = scanner.Note();
-  steps.peak_is_allocated = scanner.peak_is_allocated();
+  steps.peak = scanner.peak();
   return steps;
 }
 

@@ -22,6 +22,12 @@ struct StepSizes {
   double microbatches = 1.0;  // of a step
 };
 
+// The highest memory in a log.
+struct LoggedPeak {
+  double bytes = 0.0;         // 0: not in the log
+  bool is_allocated = false;  // see LogPatterns::Pattern
+};
+
 // Lines that several ranks print for one step count once. They are told apart
 // by the number of the step where the log has one, else by time.
 class LogScanner {
@@ -53,8 +59,8 @@ class LogScanner {
   // for runs whose lines are mixed.
   [[nodiscard]] std::size_t LastRun() const { return runs_.LastRun(); }
 
-  // Whether the highest memory so far is what PyTorch's allocator gave out.
-  [[nodiscard]] bool peak_is_allocated() const { return peak_is_allocated_; }
+  // So far.
+  [[nodiscard]] const LoggedPeak& peak() const { return peak_; }
 
   // What to know of its steps: "4 lines a step, counted once"; "" for nothing.
   [[nodiscard]] std::string Note() const;
@@ -114,16 +120,14 @@ class LogScanner {
   bool has_fractions_ = false;
   bool has_other_steps_ = false;
   bool mean_has_others_ = false;
-  double peak_bytes_ = 0.0;
-  bool peak_is_allocated_ = false;
+  LoggedPeak peak_;
 };
 
 // The steps in the text of a log file.
 struct LogSteps {
   std::vector<double> step_times_s;
-  double peak_memory_bytes = 0.0;  // 0: not in the log
-  bool peak_is_allocated = false;  // by PyTorch's allocator
-  std::string note;                // LogScanner::Note
+  LoggedPeak peak;
+  std::string note;  // LogScanner::Note
 };
 // Errors: as LogScanner.
 [[nodiscard]] LogSteps ReadLog(const LogPatterns& patterns,

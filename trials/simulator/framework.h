@@ -460,7 +460,7 @@ void ChangeFramework(const common::TomlTable& table, Framework& framework);
                                 const Gpu& gpu);
 
 // The framework as it trains this workload on such a GPU: resolves
-// StoresScores, bf16_sums and Training::fp32_gradients. Twice is as once.
+// StoresScores, bf16_sums and Training::fp32_gradients. Idempotent.
 [[nodiscard]] Framework ForWorkload(Framework framework,
                                     const Workload& workload, const Gpu& gpu);
 

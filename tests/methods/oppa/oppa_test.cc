@@ -119,7 +119,6 @@ TEST_F(OppaTest, OnlyTheFirstTrialIsThePredictedFirstToTry) {
   EXPECT_EQ(method->Suggest()->candidate, second);
 }
 
-// One trial that ran, and then failures.
 // Before the first result, exploration tells running trials apart. After a
 // failure, the best mean that is expected to fit comes first.
 TEST_F(OppaTest, ExploresWithTrialsInFlightUntilOneFails) {
@@ -145,6 +144,7 @@ TEST_F(OppaTest, ExploresWithTrialsInFlightUntilOneFails) {
   }
 }
 
+// One trial that ran, and then failures.
 TEST_F(OppaTest, DrawsAtRandomAfterEveryNthFailureInARow) {
   for (const int n : {0, 1, 2, 3}) {
     const auto method =

@@ -119,7 +119,7 @@ TEST(LogScanner, ReadsStepTimeAndMemoryOfEachFramework) {
         adapter.log(), kSizes, fmt::format("{}", fmt::join(each.lines, "\n")));
     EXPECT_THAT(steps.step_times_s,
                 ElementsAre(testing::DoubleEq(each.step_time_s)));
-    EXPECT_NEAR(steps.peak_memory_bytes, each.memory_bytes, 1.0);
+    EXPECT_NEAR(steps.peak.bytes, each.memory_bytes, 1.0);
   }
 }
 
@@ -909,7 +909,7 @@ TEST(LogScanner, EveryKeyHasItsUnit) {
   EXPECT_DOUBLE_EQ(step_s("tokens_per_s", "1024"), 64 * 4096 / 1024.0);
   EXPECT_DOUBLE_EQ(step_s("tokens_per_s_per_gpu", "1024"), 8 * 4096 / 1024.0);
   const auto bytes = [](const char* key) {
-    return ReadOne(key, "3").peak_memory_bytes;
+    return ReadOne(key, "3").peak.bytes;
   };
   EXPECT_DOUBLE_EQ(bytes("memory_bytes"), 3.0);
   EXPECT_DOUBLE_EQ(bytes("memory_kib"), 3.0 * 1024);
@@ -921,7 +921,7 @@ TEST(LogScanner, EveryKeyHasItsUnit) {
 
 TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
   const auto value = [](const char* number) {
-    return ReadOne("memory_bytes", number).peak_memory_bytes;
+    return ReadOne("memory_bytes", number).peak.bytes;
   };
   EXPECT_DOUBLE_EQ(value("1,234.5"), 1234.5);
   EXPECT_DOUBLE_EQ(value("1.5K"), 1.5e3);
